@@ -224,25 +224,25 @@ class _Counter:
 
 def form_of(e: Expr, forms: Mapping[Var, Form]) -> Form:
     """Return the factors of the loops' variables in an index; quotients and remainders count as if they were exact."""
-    kind = type(e)
     if isinstance(e, Var):
         return forms.get(e, {})
-    if kind is IntImm:
+    if isinstance(e, IntImm):
         return {}
-    if kind is ir.Add or kind is ir.Sub:
-        a, b = form_of(e.a, forms), form_of(e.b, forms)  # type: ignore[attr-defined]
+    if isinstance(e, ir.Add | ir.Sub):
+        a, b = form_of(e.a, forms), form_of(e.b, forms)
         if not b:
             return a
-        sign = 1.0 if kind is ir.Add else -1.0
+        sign = 1.0 if isinstance(e, ir.Add) else -1.0
         found = dict(a)
         for var, factor in b.items():
             found[var] = found.get(var, 0.0) + sign * factor
         return found
-    if kind is ir.Mul or kind is ir.FloorDiv or kind is ir.TruncDiv:
-        for value, other in ((e.b, e.a), (e.a, e.b)):  # type: ignore[attr-defined]
+    if isinstance(e, ir.Mul | ir.FloorDiv | ir.TruncDiv):
+        product = isinstance(e, ir.Mul)
+        for value, other in ((e.b, e.a), (e.a, e.b)) if product else ((e.b, e.a),):
             number = int_value(value)
             if number:
-                factor = float(number) if kind is ir.Mul else 1.0 / number
+                factor = float(number) if product else 1.0 / number
                 return {var: each * factor for var, each in form_of(other, forms).items()}
         return {}
     found = {}

@@ -110,7 +110,7 @@ def finish(epilogue: Epilogue, x: np.ndarray, given: dict[Any, np.ndarray], cfg:
 
 
 def requantized(by: Requantize, x: np.ndarray) -> np.ndarray:
-    """What a requantization makes of accumulators; channels that only fill the last block are 0, clipped, if it multiplies."""
+    """Requantized accumulators; channels that only fill the last block are 0, clipped, if it multiplies."""
     def lanes(numbers: Any) -> np.ndarray:
         found = np.zeros(x.shape[1] * x.shape[-1], np.int64)
         found[:by.channels] = numbers

@@ -83,7 +83,7 @@ def either(number: int, original: Any, mutant: Any) -> Value:
 
 
 def planted(number: int) -> Value:
-    """Whether the mutant of this number is chosen."""
+    """Return the condition that the mutant of this number is chosen."""
     APPLIED.add(number)
     return number == MUTANT
 

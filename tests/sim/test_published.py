@@ -105,7 +105,7 @@ CONFIG = replace(DEFAULT, log_inp_buff_size=13, log_wgt_buff_size=16, log_acc_bu
 
 
 def found(*words: int, isa: Isa = STRICT, uops: tuple[int, ...] = (0,)) -> list[str]:
-    """What the checker says of a program that begins with a LOAD of micro-ops, without what it says of each fault."""
+    """Details of the checker's faults for a program that begins with a LOAD of micro-ops."""
     table = b"".join(word.to_bytes(4, "little") for word in uops).ljust(CODE_AT, b"\0")
     first = encode(CONFIG, "load", memory_type=UOP, y_size=1, x_size=len(uops))
     code = (first, *words, encode(CONFIG, "finish"))

@@ -107,7 +107,7 @@ def test_other_loops_have_other_features():
 
 
 def test_ratios_do_not_depend_on_the_size_of_what_fits_in_a_cache():
-    """Of two small products most features are the same: those that differ count whole loops."""
+    """Most features of two small products are the same: those that differ count whole loops."""
     machine = Machine()
     s, *args = gemm(8)
     t, *others = gemm(16)
