@@ -12,6 +12,7 @@ from vtakit.base.errors import VtakitError, one_of
 
 CLOCK_PARTS = 100  # of a memory clock, in which `clock` is exact
 MOST_CLOCK = 16
+STREAM_BURST = 128  # bytes of the longest burst of a 64-bit port
 KINDS = ("sdram", "ddr")
 POLICIES = ("open", "closed")
 MOST_BANKS, MOST_AHEAD = 32, 8
@@ -173,12 +174,20 @@ class Dram:
 
     @property
     def stream_bytes_a_cycle(self) -> float:
-        """Bytes of a sequential stream in a cycle of the core: rows are opened in advance, and only refreshes take time.
+        """Bytes of a sequential stream of bursts of `STREAM_BURST` bytes in a cycle of the core.
 
-        A refresh takes from the PRECHARGE of all banks to the first data of a row that is opened anew.
+        With policy "open" rows are opened in advance, and a stream loses what refreshes take: from the PRECHARGE of all banks to
+        the first data of a row that is opened anew. With policy "closed" the next burst needs the same bank again, but at the end
+        of a row.
         """
+        between = self.between
+        clocks = columns = -(-STREAM_BURST // self.burst_bytes)
+        clocks *= between["column"]
+        if self.policy == "closed":
+            opened = max(self.tras, self.trcd + (columns - 1) * between["column"] + between["read_precharge"])
+            clocks = max(clocks, self.trc, opened + self.trp)
         lost = self.trp + self.trfc + self.trcd if self.trefi else 0
-        return self.peak_bytes_a_cycle * (1 - lost / self.trefi if self.trefi else 1)
+        return columns * self.burst_bytes / clocks * self.clock * (1 - lost / self.trefi if self.trefi else 1)
 
     @property
     def read_cycles(self) -> int:

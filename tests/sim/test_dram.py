@@ -131,10 +131,16 @@ def test_sequential_reads_leave_no_gap_but_for_refreshes():
     assert len(at(commands, ACTIVATE)) == 64
 
 
-@pytest.mark.parametrize("name", ["ulx3s", "pynq", "ultra96"])
+STREAMS = {
+    **{name: SYSTEMS[name].dram for name in ("ulx3s", "pynq", "ultra96")}, "closed": replace(SDRAM, policy="closed"),
+    "closed ddr": replace(DDR3, policy="closed"), "slow commands": replace(SDRAM, burst=2, tcmd=5),
+    "slow commands, closed": replace(DDR3, tcmd=7, policy="closed"), "one clock a command": replace(SDRAM, burst=1),
+}
+
+
+@pytest.mark.parametrize("name", STREAMS)
 def test_a_stream_has_the_bandwidth_that_tiles_are_chosen_for(name):
-    system = SYSTEMS[name]
-    chip = system.dram
+    chip = STREAMS[name]
     size = 1 << 19
     _, ends = served(chip, [Burst(at, 128) for at in range(0, size, 128)])
     measured = size / (ends[-1] / chip.clock)
