@@ -34,6 +34,7 @@ OPERATORS = {
         vta_operators.conv, vta_operators.grouped, vta_operators.folded, vta_operators.dense, vta_operators.transposed,
         vta_operators.pool, vta_operators.value, vta_moves.sum_pool, vta_moves.global_pool, vta_moves.pad, vta_moves.resize,
         vta_moves.concat, vta_moves.binary, vta_networks.network, vta_operators.large_pool, vta_operators.pooled,
+        vta_operators.digits,
     )
 }
 

@@ -9,6 +9,7 @@ from vta_support import wrap
 from vtakit.compiler.codegen.vta.target import Target
 from vtakit.compiler.nn.vta.conv2d import Conv2d
 from vtakit.compiler.nn.vta.cuts import Pooling
+from vtakit.compiler.nn.vta.digits import Higher
 from vtakit.compiler.nn.vta.epilogue import Epilogue
 from vtakit.compiler.nn.vta.fold import Fold
 from vtakit.compiler.nn.vta.packing import identity, pack_activations, pack_weights, unpack_activations
@@ -113,6 +114,34 @@ def pooled(rng: np.random.Generator, target: Target) -> Case:
     shape = images, groups * outs, plain.out_height, plain.out_width, *target.element("inp")
     layer = Conv2d(**fields, epilogue=random_epilogue(rng, target, groups * outs, shape))
     return Case(layer, lambda given: conv_reference(layer, given[layer.data], given[layer.weights], given))
+
+
+def digits(rng: np.random.Generator, target: Target) -> Case:
+    """Draw a convolution whose weights have one to three digits above the last, of any values and shifts."""
+    kernel, stride, pad = (pick(rng, 1, 2, 3), pick(rng, 1, 1, 3)), (pick(rng, 1, 1, 2), pick(rng, 1, 2)), (pick(rng, 0, 1), 0, 1, 0)
+    height, width = (int(rng.integers(size, size + 9)) for size in kernel)
+    groups, ins, outs, images = pick(rng, 1, 1, 2), pick(rng, 1, 1, 2, 3, 5), pick(rng, 1, 2, 3), pick(rng, 1, 1, 2)
+    window = pick(rng, 1, 1, 1, 2)
+    places = [(size + before + after - taps) // step + 1 for size, before, after, taps, step in zip(
+        (height, width), pad[::2], pad[1::2], kernel, stride, strict=True)]
+    shape = groups * outs, ins, *kernel
+    higher = tuple([Higher(of_weights(target, shape, f"digit{at}"), pick(rng, 0, 1, 2, 4, 4, 7))
+                    for at in range(pick(rng, 1, 1, 2, 3))])
+    fields = {
+        "target": target, "data": of_data(target, (images, groups * ins, height, width)), "weights": of_weights(target, shape),
+        "stride": stride, "pad": pad, "groups": groups, "higher": higher,
+        "pooling": Pooling(kernel=(window, window), stride=(window, window)) if window <= min(places) and window > 1 else None,
+    }
+    plain = Conv2d(**fields)
+    size = images, groups * outs, plain.out_height, plain.out_width, *target.element("inp")
+    layer = Conv2d(**fields, epilogue=random_epilogue(rng, target, groups * outs, size))
+
+    def want(given: Given) -> np.ndarray:
+        whole = np.zeros(given[layer.weights].shape, np.int64)
+        for digit, shift in layer.higher:
+            whole = whole + given[digit] << shift
+        return conv_reference(layer, given[layer.data], whole + given[layer.weights], given)
+    return Case(layer, want)
 
 
 def dense(rng: np.random.Generator, target: Target) -> Case:

@@ -59,10 +59,10 @@ class Filling:
         given = self.shape.four(self.weights)[channels]
         epilogue = m.epilogue(self.numbers.ordered(channels if pixels is None else channels[pixels.order]),
                               largest_sum(given, (1, 2, 3)))
-        packed, _ = pack_weights(m.target, given if pixels is None else pixels.weights(given))
+        last, higher = m.digits(pack_weights(m.target, given if pixels is None else pixels.weights(given))[0])
         stride, pad = (self.shape.stride, self.shape.pad) if pixels is None else (pixels.strides, pixels.pads)
-        return Conv2d(target=m.target, name=m.name, data=data, weights=m.constant(packed, "wgt", "weights"), stride=stride,
-                      pad=pad, fill=self.shape.fill, epilogue=epilogue)
+        return Conv2d(target=m.target, name=m.name, data=data, weights=last, higher=higher, stride=stride, pad=pad,
+                      fill=self.shape.fill, epilogue=epilogue)
 
     def made(self, m: Maker, data: Tensor, pixels: Pixels, *, spread: bool) -> Made:
         """The convolution with packed pixels, which are spread to elements of their own unless only the CPU reads them."""

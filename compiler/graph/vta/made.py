@@ -12,6 +12,7 @@ from vtakit.compiler.codegen.vta.errors import VtaError
 from vtakit.compiler.codegen.vta.target import Target
 from vtakit.compiler.graph.ir import Array, TensorType
 from vtakit.compiler.nn.moves.packed import as_image
+from vtakit.compiler.nn.vta.digits import Higher, digits_of
 from vtakit.compiler.nn.vta.epilogue import Epilogue, made, shape_of
 from vtakit.compiler.nn.vta.layer import Layer
 from vtakit.compiler.nn.vta.packing import blocks, identity, pack_vector
@@ -75,6 +76,15 @@ class Maker:
         found = placeholder(array.shape, kind, name=f"{self.name}__{what}")
         self.constants[found] = array.astype(np.int8 if scope == "wgt" else np.int32)
         return found
+
+    def digits(self, array: Array, what: str = "weights") -> tuple[Tensor, tuple[Higher, ...]]:
+        """Weights, as digits if they have more bits than the device's: the last digit, and those above it."""
+        half = 1 << self.target.config.wgt_bits - 1
+        if not array.size or (array.min() >= -half and array.max() < half):
+            return self.constant(array, "wgt", what), ()
+        *higher, last = digits_of(array, self.target.config.wgt_bits)
+        above = [Higher(self.constant(digit.numbers, "wgt", f"{what}_digit{at}"), digit.shift) for at, digit in enumerate(higher)]
+        return self.constant(last.numbers, "wgt", what), tuple(above)
 
     def identity(self, scale: int = 1, what: str = "identity") -> Tensor:
         """One element of weights that keeps every channel, times a scale."""

@@ -74,13 +74,14 @@ def conv(
     if windows is not None:
         return _of_blocks(m, windows, len(weights), windows.out_height, windows.out_width)
     if fold is not None:
-        packed = m.constant(fold.weights(m.target, given), "wgt", "weights")
-        layer = Conv2d(target=m.target, name=m.name, data=data, weights=packed, stride=fold.stride, dilation=fold.dilation,
-                       pooling=pooling, epilogue=epilogue)
+        last, higher = m.digits(fold.weights(m.target, given))
+        layer = Conv2d(target=m.target, name=m.name, data=data, weights=last, higher=higher, stride=fold.stride,
+                       dilation=fold.dilation, pooling=pooling, epilogue=epilogue)
     else:
         found, groups = pack_weights(m.target, given, shape.groups)
-        layer = Conv2d(target=m.target, name=m.name, data=data, weights=m.constant(found, "wgt", "weights"), stride=shape.stride,
-                       pad=shape.pad, fill=shape.fill, dilation=shape.dilation, groups=groups, pooling=pooling, epilogue=epilogue)
+        last, higher = m.digits(found)
+        layer = Conv2d(target=m.target, name=m.name, data=data, weights=last, higher=higher, stride=shape.stride, pad=shape.pad,
+                       fill=shape.fill, dilation=shape.dilation, groups=groups, pooling=pooling, epilogue=epilogue)
     return _of_blocks(m, layer, len(weights), layer.out_height, layer.out_width)
 
 
@@ -96,9 +97,9 @@ def _depthwise(m: Maker, data: Tensor, weights: Array, shape: Shape, epilogue: E
     packed = Parts.of(m.target, kernel).weights(m.target, kernels)
     kept = dict(m.constants)
     try:
-        tensor = m.constant(packed, "wgt", "weights")
+        last, higher = m.digits(packed)
         found = Depthwise2d(
-            target=m.target, name=m.name, data=data, weights=tensor,
+            target=m.target, name=m.name, data=data, weights=last, higher=higher,
             kernel=kernel, stride=shape.stride, pad=shape.pad, fill=shape.fill, epilogue=epilogue)
         found.schedule(create_schedule(found.result.op))
     except VtaError:
@@ -127,8 +128,9 @@ def transposed(
         skip = Skip(_phased(skip.tensor, shape.stride, f"{m.name}__skip"), skip.scale)
         inlined = (skip.tensor,)
     of_groups = given.reshape(groups, -1, *given.shape[1:])
+    last, higher = m.digits(found)
     layer = TransposedConv2d(
-        target=m.target, name=m.name, data=data, weights=m.constant(found, "wgt", "weights"), rows=rows, columns=columns,
+        target=m.target, name=m.name, data=data, weights=last, higher=higher, rows=rows, columns=columns,
         pad=(shape.pad[0], shape.pad[2]), groups=parts, epilogue=m.epilogue(numbers, largest_sum(of_groups, (1, 3, 4)), skip))
     return _of_blocks(m, layer, outs, rows, columns, inlined)
 
@@ -169,7 +171,8 @@ def dense(
         kernels = np.where((order < 0)[:, None, None, None], 0, kernels[order])
         numbers = numbers.ordered(order)
     packed, _ = pack_weights(m.target, kernels)
-    layer = Conv2d(target=m.target, name=m.name, data=data, weights=m.constant(packed, "wgt", "weights"),
+    last, higher = m.digits(packed)
+    layer = Conv2d(target=m.target, name=m.name, data=data, weights=last, higher=higher,
                    epilogue=m.epilogue(numbers, largest, skip))
     return _of_blocks(m, layer, outs, rows, columns)
 

@@ -14,6 +14,7 @@ from vtakit.compiler.ir.values import const
 from vtakit.compiler.nn.vta.arguments import check_fill, check_pad, check_pairs, whole
 from vtakit.compiler.nn.vta.blocking import choose, tile_products
 from vtakit.compiler.nn.vta.cuts import Cut, Pooling, Work
+from vtakit.compiler.nn.vta.digits import DigitSums, Higher, check_digits, digit_sums, place_digits, shifts
 from vtakit.compiler.nn.vta.epilogue import made, shape_of
 from vtakit.compiler.nn.vta.layer import Layer, check_activations, check_weights
 from vtakit.compiler.schedule.decisions import Chooser
@@ -36,6 +37,7 @@ class Conv2d(Layer):
     stride, dilation : (down, across)
     pad              : pixels (above, below, left, right) of the value `fill`
     pooling          : windows of accumulators of which the greatest are kept, before the epilogue
+    higher           : digits of weights of more bits than wgt type has, the most significant first; `weights` is the last one
 
     Raises VtaError for shapes that do not fit together.
     """
@@ -48,6 +50,7 @@ class Conv2d(Layer):
     dilation: tuple[int, int] = (1, 1)
     groups: int = 1
     pooling: Pooling | None = None
+    higher: tuple[Higher, ...] = ()
     name: str = "conv"
 
     def __post_init__(self) -> None:
@@ -58,6 +61,7 @@ class Conv2d(Layer):
         check_pad(what, self.pad)
         check_fill(self.target, what, self.pad, self.fill)
         check_weights(self.target, what, self.weights, "out blocks, in blocks, rows, columns")
+        check_digits(what, self.weights, self.higher)
         _, channels, height, width, *_ = shape_of(self.data)
         outs, ins, rows, columns, *_ = shape_of(self.weights)
         whole(f"{what}: groups", self.groups, 1)
@@ -133,7 +137,12 @@ class Conv2d(Layer):
         """Return whether the sums begin with the residual: the epilogue adds it first, and a tile's products hide its load."""
         e, steps = self.epilogue, prod(shape_of(self.weights)[1:4])
         alone = e.add is not None and self.pooling is None and all(part is None for part in (e.bias, e.scale, e.shift))
-        return alone and steps >= STEPS_BESIDE
+        return alone and not self.higher and steps >= STEPS_BESIDE
+
+    @cached_property
+    def digit_sums(self) -> tuple[DigitSums, ...]:
+        """The sums with each of the higher digits of the weights."""
+        return digit_sums(self.name, self.higher, self._products)
 
     @cached_property
     def products(self) -> Tensor:
@@ -141,6 +150,11 @@ class Conv2d(Layer):
 
         [images, groups, out blocks, rows, columns, batch, block], or with `blocks_first` images third.
         """
+        name = f"{self.name}_sums" if self.pooling is None else f"{self.name}_products"
+        return self._products(self.weights, self.digit_sums[-1].shifted if self.higher else None, name)
+
+    def _products(self, weights: Tensor, before: Tensor | None, name: str) -> Tensor:
+        """The sums of products with one digit of the weights, after other sums if `before` is not None."""
         images, _, _, _, batch, block = shape_of(self.data)
         outs, ins, kernel_rows, kernel_columns = shape_of(self.weights)[:4]
         per_group, acc = outs // self.groups, self.target.dtype("acc")
@@ -149,14 +163,15 @@ class Conv2d(Layer):
         down, across = self.dilation
 
         def value(n: Expr, g: Expr, o: Expr, y: Expr, x: Expr, b: Expr, j: Expr) -> Any:
+            first = None if before is None else before[n, g, o, y, x, b, j]
             if self.blocks_first:
                 n, o = o, n
             read = self.window[n, g, c, y * self._row_step + dy * down, x * self.stride[1] + dx * across, b, k]
-            weight = self.weights[g * per_group + o, c, dy, dx, j, k]
-            first = self.residual.scaled[n, g * per_group + o, y, x, b, j] if self.begun and self.residual is not None else None
+            weight = weights[g * per_group + o, c, dy, dx, j, k]
+            if self.begun and self.residual is not None:
+                first = self.residual.scaled[n, g * per_group + o, y, x, b, j]
             return reduce.sum(read.astype(acc) * weight.astype(acc), axis=[c, dy, dx, k], init=first)
         first, third = (per_group, images) if self.blocks_first else (images, per_group)
-        name = f"{self.name}_sums" if self.pooling is None else f"{self.name}_products"
         return made((first, self.groups, third, self.height, self.width, batch, block), value, name)
 
     @cached_property
@@ -184,7 +199,7 @@ class Conv2d(Layer):
     @property
     def operands(self) -> tuple[Tensor, ...]:
         """Return the operands besides those of the epilogue."""
-        return self.data, self.weights
+        return self.data, self.weights, *(digit.weights for digit in self.higher)
 
     @property
     def work(self) -> Work:
@@ -196,7 +211,7 @@ class Conv2d(Layer):
             in_rows=shape_of(self.data)[2] * self._row_step // self.stride[0], in_columns=shape_of(self.data)[3],
             row_step=self._row_step,
             column_step=self.stride[1], row_dilation=self.dilation[0], column_dilation=self.dilation[1],
-            passes=self.tail.passes, tensors=len(self.epilogue.elements), begun=self.begun,
+            passes=self.tail.passes + shifts(self.higher), digits=1 + len(self.higher), tensors=len(self.epilogue.elements), begun=self.begun,
             lifted=self.lifted_residuals, vectors=self.epilogue.channel_elements,
             repeats=self.groups, store_loops=self._store_loops, pooling=self.pooling, stored=self._stored,
         )
@@ -232,7 +247,7 @@ class Conv2d(Layer):
 
         Decisions, if neither is given: those of `vtakit.compiler.nn.vta.blocking.tile_products`.
         """
-        schedule_products(s, self, self.work, self.window, self.weights, cut, threads, self.products)
+        schedule_products(s, self, self.work, self.window, self.weights, cut, threads, self.products, self.digit_sums)
 
 
 def chosen(target: Target, work: Work, threads: int) -> Cut:
@@ -248,11 +263,12 @@ def chosen(target: Target, work: Work, threads: int) -> Cut:
 
 def schedule_products(
     s: Schedule, layer: Layer, work: Work, window: Tensor, weights: Tensor, cut: Cut | None, threads: int | None,
-    products: Tensor | None = None,
+    products: Tensor | None = None, before: tuple[DigitSums, ...] = (),
 ) -> None:
     """Schedule sums of products and what follows them by a cut: tiles of the result, chunks of their reduction.
 
     products : the sums of products where those that the epilogue begins with are others
+    before   : sums with higher digits of the weights, with which the products begin
 
     Raises VtaError for what is no cut, and where there are fewer tiles than threads.
     """
@@ -271,19 +287,31 @@ def schedule_products(
         s[tail.sums].reorder(*pooled.reduce_axis, *pooled.axis)
         s[products].set_scope("acc")
         s[products].compute_at(out, inner)
-    sums = s[products]
-    assert isinstance(sums.op, ComputeOp)
-    c, dy, dx, kk = sums.op.reduce_axis
-    co, ci = sums.split(c, cut.in_blocks)
-    dyo, dyi = sums.split(dy, cut.kernel_rows)
-    dxo, dxi = sums.split(dx, cut.kernel_columns)
-    *outer, b, k = sums.op.axis
-    sums.reorder(co, dyo, dxo, ci, dyi, dxi, *outer, b, k, kk)
-    sums.tensorize(b, tail.target.gemm)
-    s[window].set_scope("inp")
-    s[window].compute_at(sums, dxo)
-    loaded = s[s.cache_read(weights, "wgt", [products])]
-    if cut.keep:
-        loaded.compute_at(out, blocks)
-    else:
-        loaded.compute_at(sums, dxo)
+    place_digits(s, before, out, inner)
+    every = [*((digit.sums, digit.weights) for digit in before), (products, weights)]
+    whole = before and cut.in_blocks >= work.in_blocks and (cut.kernel_rows, cut.kernel_columns) >= (
+        work.kernel_rows, work.kernel_columns)
+    if whole:  # one chunk, which all digits read
+        s[window].set_scope("inp")
+        s[window].compute_at(out, inner)
+    for made_of, by in every:
+        sums = s[made_of]
+        assert isinstance(sums.op, ComputeOp)
+        c, dy, dx, kk = sums.op.reduce_axis
+        co, ci = sums.split(c, cut.in_blocks)
+        dyo, dyi = sums.split(dy, cut.kernel_rows)
+        dxo, dxi = sums.split(dx, cut.kernel_columns)
+        *outer, b, k = sums.op.axis
+        sums.reorder(co, dyo, dxo, ci, dyi, dxi, *outer, b, k, kk)
+        sums.tensorize(b, tail.target.gemm)
+        if not whole:
+            read = s[s.cache_read(window, "inp", [made_of])] if before else s[window]
+            read.set_scope("inp")
+            read.compute_at(sums, dxo)
+        loaded = s[s.cache_read(by, "wgt", [made_of])]
+        if cut.keep:
+            loaded.compute_at(out, blocks)
+        else:
+            loaded.compute_at(sums, dxo)
+    if before and not whole:
+        s[window].compute_inline()

@@ -80,6 +80,7 @@ class Work:
     in_blocks, kernel_rows, kernel_columns : of the reduction
     in_rows, in_columns : of the input, without pads; 0 if unknown
     row_step, column_step : of the input, for one of the result; row_dilation, column_dilation : for one tap
+    digits  : of the weights; the whole reduction is computed with each
     passes  : over a tile's accumulators, beside the products
     tensors : that are loaded to the accumulator beside the result, one element each; vectors : one for each output block
     begun   : whether the sums begin with one of the tensors, in its place
@@ -101,6 +102,7 @@ class Work:
     column_step: int = 1
     row_dilation: int = 1
     column_dilation: int = 1
+    digits: int = 1
     passes: int = 1
     tensors: int = 0
     begun: bool = False
@@ -220,9 +222,13 @@ class Cuts:
         whole, (rows, columns) = work.in_blocks * work.kernel_rows * work.kernel_columns, self.pixels(work)
         return {
             "acc": self.products(work) + self.outputs * (1 + work.tensors - work.begun) + self.out_blocks * work.vectors,
-            "inp": self.images * self.in_blocks * rows * columns + self.outputs * work.lifted,
-            "wgt": self.out_blocks * np.where(self.keep, whole, self.run) + work.lifted,
+            "inp": self.images * self.in_blocks * rows * columns * work.digits // self.shared(work) + self.outputs * work.lifted,
+            "wgt": self.out_blocks * np.where(self.keep, whole, self.run) * work.digits + work.lifted,
         }
+
+    def shared(self, work: Work) -> Ints:
+        """Return for how many digits of the weights a chunk's data is loaded once: all, if it is the whole reduction."""
+        return np.where(self.parts(work, *CHUNK) == 1, work.digits, 1)
 
 
 def fits(target: Target, work: Work, cuts: Cuts, threads: int = 1) -> npt.NDArray[np.bool_]:
@@ -236,10 +242,10 @@ def fits(target: Target, work: Work, cuts: Cuts, threads: int = 1) -> npt.NDArra
 def cycles_of(target: Target, work: Work, cuts: Cuts) -> npt.NDArray[np.float64]:
     """The estimate: of a chunk the longer of steps and loads, of a tile its passes or its stores, and what nothing hides."""
     cfg, rate, start = target.config, target.system.bytes_a_cycle, STAGE_CYCLES + target.system.read_latency
-    tiles, chunks = cuts.parts(work, *TILE), cuts.parts(work, *CHUNK)
+    tiles, chunks = cuts.parts(work, *TILE), cuts.parts(work, *CHUNK) * work.digits
     outputs = prod(getattr(work, name) for name in TILE) / tiles  # of a tile; the last of a loop may be smaller
     pixels = outputs if work.pooling is None else outputs * prod(cuts.computed(work)) / (cuts.rows * cuts.columns)
-    steps = pixels * prod(getattr(work, name) for name in CHUNK) / chunks * target.params.gemm_passes  # cycles of them
+    steps = pixels * prod(getattr(work, name) for name in CHUNK) * work.digits / chunks * target.params.gemm_passes  # cycles
     windows = 0 if work.pooling is None else work.pooling.steps  # steps for each value of the result
     on_store = cuts.on_store(work)
     passes = work.passes + np.where(on_store, 0, windows)
@@ -250,7 +256,7 @@ def cycles_of(target: Target, work: Work, cuts: Cuts) -> npt.NDArray[np.float64]
     rows, columns = cuts.pixels(work)
     short = np.where(columns < work.in_columns, (target.system.read_latency + BURST_CYCLES) / target.system.outstanding, 0)
     row = np.maximum(columns * cfg.inp_bytes / rate, short)  # a burst for each row, where rows do not follow each other in DRAM
-    data = boxes * rows * row // 1 + boxes * GAP_CYCLES + insns
+    data = (boxes * rows * row // 1 + boxes * GAP_CYCLES) / cuts.shared(work) + insns
     loads = data + np.where(cuts.keep, 0, weights)
     # A chunk takes its steps, or its loads, or its share of a copy's turn: to be loaded, then computed with.
     busy = steps + (loads + start) // EXPOSED_DIVISOR
@@ -273,7 +279,7 @@ def cycles_of(target: Target, work: Work, cuts: Cuts) -> npt.NDArray[np.float64]
     kept = np.maximum(total + groups * late, groups * whole + tiles * chunks * loads)
 
     # All reads share the bus: inputs without pads, weights, instructions, residuals, parameters. With a DRAM writes take it too.
-    read = cuts.read_pixels(work) * boxes * cfg.inp_bytes / rate + insns
+    read = cuts.read_pixels(work) * boxes * cfg.inp_bytes / cuts.shared(work) / rate + insns
     beside = (work.tensors * outputs * cfg.inp_bytes + work.vectors * cuts.out_blocks * cfg.acc_bytes) / rate
     bus = tiles * (chunks * read + beside + target.system.write_share * stored) + np.where(cuts.keep, groups, tiles) * whole
 
@@ -295,6 +301,7 @@ def insns_of(work: Work, cuts: Cuts) -> Ints:
         (rows == 1) | pointwise, chunks, cuts.parts(work, *CHUNK[1:]) * work.in_blocks)
     uneven = (work.in_blocks % cuts.in_blocks != 0) | (work.kernel_rows % cuts.kernel_rows != 0)
     weights = np.where(cuts.keep, 0, chunks + uneven * cuts.out_blocks)  # the last of a loop leaves gaps in the scratchpad
+    weights, chunks, boxes = weights * work.digits, chunks * work.digits, boxes * work.digits // cuts.shared(work)
     beside = work.tensors * cuts.images * cuts.out_blocks + work.passes + 1
     found: Ints = work.repeats * tiles * (boxes + weights + chunks + cuts.stores(work) + beside)
     return found

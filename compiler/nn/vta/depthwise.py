@@ -12,6 +12,7 @@ from vtakit.compiler.codegen.vta.target import Target
 from vtakit.compiler.codegen.vta.windows import MOST_STEP
 from vtakit.compiler.ir.expr import Expr
 from vtakit.compiler.nn.vta.arguments import check_array, check_fill, check_pad, check_pairs
+from vtakit.compiler.nn.vta.digits import DigitSums, Higher, check_digits, digit_sums, place_digits
 from vtakit.compiler.nn.vta.epilogue import axes, made, shape_of
 from vtakit.compiler.nn.vta.layer import Layer, check_activations, check_weights
 from vtakit.compiler.nn.vta.moved import padded_window
@@ -71,6 +72,7 @@ class Depthwise2d(Layer):
 
     kernel, stride : (down, across)
     pad            : pixels (above, below, left, right) of the value `fill`
+    higher         : digits of weights of more bits than wgt type has, the most significant first; `weights` is the last one
 
     Raises VtaError for shapes that do not fit together, and on a device without DWCONV.
     """
@@ -81,6 +83,7 @@ class Depthwise2d(Layer):
     stride: Pair = (1, 1)
     pad: tuple[int, int, int, int] = (0, 0, 0, 0)
     fill: int = 0
+    higher: tuple[Higher, ...] = ()
     name: str = "depthwise"
 
     def __post_init__(self) -> None:
@@ -91,6 +94,7 @@ class Depthwise2d(Layer):
         check_pad(what, self.pad)
         check_fill(self.target, what, self.pad, self.fill)
         check_weights(self.target, what, self.weights, "blocks, parts")
+        check_digits(what, self.weights, self.higher)
         if not self.target.has(Feature.DWCONV):
             raise VtaError(f"{what}: this device has no DWCONV: use a Conv2d of as many groups as blocks")
         if max(self.stride) > MOST_STEP:
@@ -129,8 +133,17 @@ class Depthwise2d(Layer):
         return padded_window(self.data, (self.pad[0], self.pad[2]), size, self.name, self.fill)
 
     @cached_property
+    def digit_sums(self) -> tuple[DigitSums, ...]:
+        """The sums with each of the higher digits of the weights."""
+        return digit_sums(self.name, self.higher, self._sums)
+
+    @cached_property
     def sums(self) -> Tensor:
         """The sums of products: [images, 1, blocks, rows, columns, batch, block]."""
+        return self._sums(self.weights, self.digit_sums[-1].shifted if self.higher else None, f"{self.name}_sums")
+
+    def _sums(self, weights: Tensor, before: Tensor | None, name: str) -> Tensor:
+        """The sums of products with one digit of the weights, after other sums if `before` is not None."""
         images, channels, _, _, batch, block = shape_of(self.data)
         (down, across), (rows, columns), acc = self.parts.count, self.parts.size, self.target.dtype("acc")
         height, width = self.target.config.window
@@ -138,14 +151,15 @@ class Depthwise2d(Layer):
 
         def value(n: Expr, g: Expr, o: Expr, y: Expr, x: Expr, b: Expr, j: Expr) -> Any:
             read = self.window[n, o, y * self.stride[0] + p * rows + r, x * self.stride[1] + q * columns + c, b, j]
-            weight = self.weights[o, p * across + q, j, (height - rows + r) * width + width - columns + c]
-            return reduce.sum(read.astype(acc) * weight.astype(acc), axis=[p, q, r, c])
-        return made((images, 1, channels, self.out_height, self.out_width, batch, block), value, f"{self.name}_sums")
+            weight = weights[o, p * across + q, j, (height - rows + r) * width + width - columns + c]
+            first = None if before is None else before[n, g, o, y, x, b, j]
+            return reduce.sum(read.astype(acc) * weight.astype(acc), axis=[p, q, r, c], init=first)
+        return made((images, 1, channels, self.out_height, self.out_width, batch, block), value, name)
 
     @property
     def operands(self) -> tuple[Tensor, ...]:
         """Return the operands besides those of the epilogue."""
-        return self.data, self.weights
+        return self.data, self.weights, *(digit.weights for digit in self.higher)
 
     @cached_property
     def tilings(self) -> Tilings:
@@ -165,7 +179,7 @@ class Depthwise2d(Layer):
         count = prod(-(-whole // size) for whole, size in zip(shape, sizes, strict=True))
         loaded = count * self._loaded((1, 1), sizes)
         bus = int(loaded * self.target.config.inp_bytes / self.target.system.bytes_a_cycle)
-        return max(bus, prod(self.parts.count) * loaded * self.target.params.gemm_passes)
+        return max(bus, (1 + len(self.higher)) * prod(self.parts.count) * loaded * self.target.params.gemm_passes)
 
     def schedule(self, s: Schedule) -> None:
         """Schedule its stages in a schedule that has them, with the largest tiles that fit. Raises VtaError if none fits.
@@ -174,17 +188,19 @@ class Depthwise2d(Layer):
         """
         sizes, _ = self.decide(self.stage(s))
         out, around, inner = self.tail.tile(s, sizes)
-        sums = s[self.sums]
-        assert isinstance(sums.op, ComputeOp)
-        p, q, r, c = sums.op.reduce_axis
-        *outer, b, j = sums.op.axis
-        sums.reorder(p, q, *outer, b, j, r, c)
-        sums.tensorize(b, self.target.dwconv(*self.parts.size))
+        place_digits(s, self.digit_sums, out, inner)
         s[self.window].set_scope("inp")
         s[self.window].compute_at(out, inner)
-        loaded = s[s.cache_read(self.weights, "wgt", [self.sums])]
-        loaded.whole(axes(loaded)[-1])  # an element has more taps than are read
-        loaded.compute_at(out, around)
+        for made_of, weights in (*((digit.sums, digit.weights) for digit in self.digit_sums), (self.sums, self.weights)):
+            sums = s[made_of]
+            assert isinstance(sums.op, ComputeOp)
+            p, q, r, c = sums.op.reduce_axis
+            *outer, b, j = sums.op.axis
+            sums.reorder(p, q, *outer, b, j, r, c)
+            sums.tensorize(b, self.target.dwconv(*self.parts.size))
+            loaded = s[s.cache_read(weights, "wgt", [made_of])]
+            loaded.whole(axes(loaded)[-1])  # an element has more taps than are read
+            loaded.compute_at(out, around)
 
     def _loaded(self, chunk: Pair, sizes: Sizes) -> int:
         return sizes[0] * sizes[1] * prod(self._window_size(*sizes[2:]))
@@ -193,4 +209,4 @@ class Depthwise2d(Layer):
         """Elements of a tile, as if no accumulator took the place of another."""
         values = prod(sizes) * (1 + len(self.epilogue.elements)) + sizes[1] * self.epilogue.channel_elements
         return {"acc": values, "inp": self._loaded(chunk, sizes) + prod(sizes) * self.lifted_residuals,
-                "wgt": sizes[1] * prod(self.parts.count) + self.lifted_residuals}
+                "wgt": sizes[1] * prod(self.parts.count) * (1 + len(self.higher)) + self.lifted_residuals}

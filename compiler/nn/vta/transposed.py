@@ -11,6 +11,7 @@ from vtakit.compiler.nn.vta.arguments import whole
 from vtakit.compiler.nn.vta.blocking import tile_products
 from vtakit.compiler.nn.vta.conv2d import schedule_products
 from vtakit.compiler.nn.vta.cuts import Cut, Work
+from vtakit.compiler.nn.vta.digits import DigitSums, Higher, check_digits, digit_sums, shifts
 from vtakit.compiler.nn.vta.epilogue import made, shape_of
 from vtakit.compiler.nn.vta.layer import Layer, check_activations, check_weights
 from vtakit.compiler.schedule.decisions import Chooser
@@ -34,6 +35,7 @@ class TransposedConv2d(Layer):
 
     pad     : (above, left), how much of the result is left out there
     rows, columns : of the result, whole strides
+    higher  : digits of weights of more bits than wgt type has, the most significant first; `weights` is the last one
 
     Raises VtaError for shapes that do not fit together.
     """
@@ -44,6 +46,7 @@ class TransposedConv2d(Layer):
     columns: int
     pad: tuple[int, int] = (0, 0)
     groups: int = 1
+    higher: tuple[Higher, ...] = ()
     name: str = "deconv"
 
     def __post_init__(self) -> None:
@@ -51,6 +54,7 @@ class TransposedConv2d(Layer):
         what = f"transposed convolution {self.name!r}"
         check_activations(self.target, what, self.data)
         check_weights(self.target, what, self.weights, "out blocks, in blocks, stride, stride, taps, taps")
+        check_digits(what, self.weights, self.higher)
         for name in ("rows", "columns"):
             whole(f"{what}: {name}", getattr(self, name), 1)
         if not isinstance(self.pad, tuple) or len(self.pad) != 2:
@@ -90,8 +94,17 @@ class TransposedConv2d(Layer):
         return made((images, ins, rows, columns, batch, block), value, f"{self.name}_window")
 
     @cached_property
+    def digit_sums(self) -> tuple[DigitSums, ...]:
+        """The sums with each of the higher digits of the weights."""
+        return digit_sums(self.name, self.higher, self._sums)
+
+    @cached_property
     def sums(self) -> Tensor:
         """The accumulators: [images, groups * phases, out blocks, rows / stride, columns / stride, batch, block]."""
+        return self._sums(self.weights, self.digit_sums[-1].shifted if self.higher else None, f"{self.name}_sums")
+
+    def _sums(self, weights: Tensor, before: Tensor | None, name: str) -> Tensor:
+        """The sums of products with one digit of the weights, after other sums if `before` is not None."""
         images, _, _, _, batch, block = shape_of(self.data)
         outs, ins = shape_of(self.weights)[:2]
         (down, across), acc, per_group = self.phases, self.target.dtype("acc"), outs // self.groups
@@ -100,21 +113,22 @@ class TransposedConv2d(Layer):
 
         def value(n: Expr, g: Expr, o: Expr, y: Expr, x: Expr, b: Expr, j: Expr) -> Expr:
             first: Expr | int = 0
+            init = None if before is None else before[n, g, o, y, x, b, j]
             if self.groups > 1:
                 group, g = g // (down * across), g % (down * across)
                 first, o = group * ins, group * per_group + o
             row, column = g // across + self.pad[0], g % across + self.pad[1]
             read = self.window[n, first + c, y + row // down + dy, x + column // across + dx, b, k]
-            weight = self.weights[o, c, row % down, column % across, dy, dx, j, k]
-            found: Expr = reduce.sum(read.astype(acc) * weight.astype(acc), axis=[c, dy, dx, k])
+            weight = weights[o, c, row % down, column % across, dy, dx, j, k]
+            found: Expr = reduce.sum(read.astype(acc) * weight.astype(acc), axis=[c, dy, dx, k], init=init)
             return found
         shape = images, self.groups * down * across, per_group, self.rows // down, self.columns // across, batch, block
-        return made(shape, value, f"{self.name}_sums")
+        return made(shape, value, name)
 
     @property
     def operands(self) -> tuple[Tensor, ...]:
         """Return the operands besides those of the epilogue."""
-        return self.data, self.weights
+        return self.data, self.weights, *(digit.weights for digit in self.higher)
 
     @property
     def work(self) -> Work:
@@ -123,7 +137,7 @@ class TransposedConv2d(Layer):
         return Work(
             images=images, out_blocks=outs, rows=rows, columns=columns, in_blocks=shape_of(self.weights)[1],
             kernel_rows=self._taps[0], kernel_columns=self._taps[1], in_rows=shape_of(self.data)[2],
-            in_columns=shape_of(self.data)[3], passes=self.tail.passes,
+            in_columns=shape_of(self.data)[3], passes=self.tail.passes + shifts(self.higher), digits=1 + len(self.higher),
             tensors=len(self.epilogue.elements), lifted=self.lifted_residuals, vectors=self.epilogue.channel_elements,
             repeats=phases, store_loops=("images", "out_blocks", "rows"),
         )
@@ -140,4 +154,4 @@ class TransposedConv2d(Layer):
 
         Decisions, if neither is given: those of `vtakit.compiler.nn.vta.blocking.decided`.
         """
-        schedule_products(s, self, self.work, self.window, self.weights, cut, threads)
+        schedule_products(s, self, self.work, self.window, self.weights, cut, threads, before=self.digit_sums)
