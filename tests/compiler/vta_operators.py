@@ -118,30 +118,24 @@ def pooled(rng: np.random.Generator, target: Target) -> Case:
 
 def digits(rng: np.random.Generator, target: Target) -> Case:
     """Draw a convolution whose weights have one to three digits above the last, of any values and shifts."""
+    count = pick(rng, 1, 1, 2, 3)
+    if pick(rng, 0, 0, 1):
+        return transposed(rng, target, count)
     kernel, stride, pad = (pick(rng, 1, 2, 3), pick(rng, 1, 1, 3)), (pick(rng, 1, 1, 2), pick(rng, 1, 2)), (pick(rng, 0, 1), 0, 1, 0)
     height, width = (int(rng.integers(size, size + 9)) for size in kernel)
     groups, ins, outs, images = pick(rng, 1, 1, 2), pick(rng, 1, 1, 2, 3, 5), pick(rng, 1, 2, 3), pick(rng, 1, 1, 2)
-    window = pick(rng, 1, 1, 1, 2)
-    places = [(size + before + after - taps) // step + 1 for size, before, after, taps, step in zip(
-        (height, width), pad[::2], pad[1::2], kernel, stride, strict=True)]
-    shape = groups * outs, ins, *kernel
-    higher = tuple([Higher(of_weights(target, shape, f"digit{at}"), pick(rng, 0, 1, 2, 4, 4, 7))
-                    for at in range(pick(rng, 1, 1, 2, 3))])
     fields = {
-        "target": target, "data": of_data(target, (images, groups * ins, height, width)), "weights": of_weights(target, shape),
-        "stride": stride, "pad": pad, "groups": groups, "higher": higher,
-        "pooling": Pooling(kernel=(window, window), stride=(window, window)) if window <= min(places) and window > 1 else None,
+        "target": target, "data": of_data(target, (images, groups * ins, height, width)),
+        "weights": of_weights(target, (groups * outs, ins, *kernel)), "stride": stride, "pad": pad, "groups": groups,
+        "higher": random_digits(rng, target, (groups * outs, ins, *kernel), count),
     }
-    plain = Conv2d(**fields)
+    plain, window = Conv2d(**fields), pick(rng, 1, 1, 1, 2)
+    if 1 < window <= min(plain.height, plain.width):
+        fields["pooling"] = Pooling(kernel=(window, window), stride=(window, window))
+        plain = Conv2d(**fields)
     size = images, groups * outs, plain.out_height, plain.out_width, *target.element("inp")
     layer = Conv2d(**fields, epilogue=random_epilogue(rng, target, groups * outs, size))
-
-    def want(given: Given) -> np.ndarray:
-        whole = np.zeros(given[layer.weights].shape, np.int64)
-        for digit, shift in layer.higher:
-            whole = whole + given[digit] << shift
-        return conv_reference(layer, given[layer.data], whole + given[layer.weights], given)
-    return Case(layer, want)
+    return Case(layer, lambda given: conv_reference(layer, given[layer.data], whole_weights(layer, given), given))
 
 
 def dense(rng: np.random.Generator, target: Target) -> Case:
@@ -250,8 +244,8 @@ def _pool(rng: np.random.Generator, target: Target, **fields: Any) -> Case:
     return Case(layer, lambda given: pool_reference(layer, given), known)
 
 
-def transposed(rng: np.random.Generator, target: Target) -> Case:
-    """A transposed convolution."""
+def transposed(rng: np.random.Generator, target: Target, digits: int = 0) -> Case:
+    """A transposed convolution; with so many digits of the weights above the last."""
     stride, taps = (pick(rng, 1, 2, 2, 3), pick(rng, 1, 2, 3)), (pick(rng, 1, 2, 3), pick(rng, 1, 2))
     images, ins, outs = pick(rng, 1, 1, 2), pick(rng, 1, 2), pick(rng, 1, 2, 3)
     height, width = (int(size) for size in rng.integers(1, 6, 2))
@@ -261,5 +255,24 @@ def transposed(rng: np.random.Generator, target: Target) -> Case:
         target=target, data=of_data(target, (images, ins, height, width)),
         weights=of_weights(target, (outs, ins, *stride, *taps)), rows=rows, columns=columns,
         pad=(int(rng.integers(0, 4)), int(rng.integers(0, 4))), epilogue=random_epilogue(rng, target, outs, shape),
+        higher=random_digits(rng, target, (outs, ins, *stride, *taps), digits),
     )
-    return Case(layer, lambda given: transposed_reference(layer, given))
+
+    def want(given: Given) -> np.ndarray:
+        digits = [digit.weights for digit in layer.higher]
+        plain = {tensor: array for tensor, array in given.items() if tensor not in digits}
+        return transposed_reference(layer, plain | {layer.weights: whole_weights(layer, given)})
+    return Case(layer, want)
+
+
+def random_digits(rng: np.random.Generator, target: Target, shape: tuple[int, ...], count: int) -> tuple[Higher, ...]:
+    """Digits of weights, the sums with which are shifted by any bits."""
+    return tuple([Higher(of_weights(target, shape, f"digit{at}"), pick(rng, 0, 1, 2, 4, 4, 7)) for at in range(count)])
+
+
+def whole_weights(layer: Conv2d | TransposedConv2d, given: Given) -> np.ndarray:
+    """The weights that digits stand for."""
+    whole = np.zeros(given[layer.weights].shape, np.int64)
+    for digit, shift in layer.higher:
+        whole = whole + given[digit] << shift
+    return whole + given[layer.weights]

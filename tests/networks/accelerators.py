@@ -37,6 +37,10 @@ def accelerator(seed: int, config: str | None = None, device: str = "fsim") -> T
     slow = System(bandwidth=float(share), latency=int(latency), outstanding=int(outstanding))
     system = slow if rng.integers(2) else REFERENCE
     more = np.random.default_rng([seed, 1 << 22])  # of its own, so that seeds mean what they did
+    narrow = np.random.default_rng([seed, 1 << 23])
+    if config is None and device != "rtl" and not narrow.integers(4):  # weights are digits of 2 or 4 bits, in as many elements
+        width = int(narrow.choice([1, 2, 2]))
+        chosen = replace(chosen, log_wgt_width=width, log_wgt_buff_size=chosen.log_wgt_buff_size - chosen.log_wgt_width + width)
     if config != PUBLISHED and (device == "rtl" or config is not None or more.integers(6)):
         return Target(chosen, copies=copies, without=lacks, system=system)
     if misplaced(chosen):
