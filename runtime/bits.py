@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 Keep = int | Sequence[str]
 Progress = Callable[[str, int, int], None]
 
+# The greatest weight of a layer that stays at 8 bits beside others of so many: two digits of four bits hold -136 to 119, and
+# accelerators with weights of four bits would need a third product for more. Four digits of two bits end at 85, too early.
+HIGHEST = {4: 119}
 _RUNS = 8  # samples' runs that a layer's loss is measured on
 
 
@@ -52,6 +55,7 @@ def choose_bits(
                 raise QuantizeError(f"keep: no layer with weights is called {each!r:.80}; {one_of(tuple(names.values()), each)}")
         kept = [at for at, name in names.items() if name in wanted]
     plan.bits.update({at: 8 if at in kept else weights for at in names})
+    plan.highest.update(dict.fromkeys(kept, HIGHEST[weights]) if weights in HIGHEST else {})
     return [Layer(name, nodes[at].op_type, network.constants[nodes[at].input[1]].size, plan.bits[at], lost.get(at))
             for at, name in names.items()]
 

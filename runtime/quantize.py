@@ -199,7 +199,8 @@ def _weights(network: Network, plan: Plan, scales: Mapping[str, float]) -> dict[
             continue
         found[at] = quantized_weights(
             network.constants[node.input[1]], channel_axis(node), scales[plan.root(node.input[0])], bias, skips.get(at),
-            scales[plan.root(plan.ends[at])], lifted=lifted(network, plan, at), bits=plan.bits[at])
+            scales[plan.root(plan.ends[at])], lifted=lifted(network, plan, at), bits=plan.bits[at],
+            highest=plan.highest.get(at))
     return found
 
 

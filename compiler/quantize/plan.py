@@ -57,6 +57,7 @@ class Plan:
     same      : of each value, one that has the same scale
     made      : which values are made of int8, so that all that read them read the quantized form
     bits      : of a weight, by the number of its anchor
+    highest   : its greatest integer, where that is less than the bits hold, by the same number
     activations : their bits
     powers    : all scales are powers of two, and a layer's weights have one, so that a requantization is one shift
     """
@@ -69,6 +70,7 @@ class Plan:
     same: dict[str, str] = field(default_factory=dict)
     made: set[str] = field(default_factory=set)
     bits: dict[int, int] = field(default_factory=dict)
+    highest: dict[int, int] = field(default_factory=dict)
     activations: int = 8
     powers: bool = False
 

@@ -33,7 +33,8 @@ def scales_of(network: Network, plan: Plan, limits: Mapping[str, float], shapes:
         node = nodes[residual.anchor]
         weight = network.constants[node.input[1]]
         axis = None if plan.powers else channel_axis(node)
-        if not fits_residual(weight, axis, first(node.input[0]), first(residual.skip), plan.bits[residual.anchor]):
+        bits, highest = plan.bits[residual.anchor], plan.highest.get(residual.anchor)
+        if not fits_residual(weight, axis, first(node.input[0]), first(residual.skip), bits, highest):
             del plan.residuals[number]
             plan.values[residual.acc] = None
             plan.made.add(residual.acc)
@@ -95,7 +96,8 @@ class _Quotients:
         data = self.scales[self.plan.root(node.input[0])]
         bias = self.network.constants[node.input[2]] if len(node.input) > 2 and node.input[2] else None
         weight = self.network.constants[node.input[1]]
-        scale = least_scale(weight, channel_axis(node), data, bias, lifted=True, bits=self.plan.bits[at])
+        scale = least_scale(weight, channel_axis(node), data, bias, lifted=True, bits=self.plan.bits[at],
+                            highest=self.plan.highest.get(at))
         found = quotient(self.scales[skip] / self.scales[result], data * scale / self.scales[result])
         if found is not None:
             self.scales[result] = _single(self.scales[skip] / found)

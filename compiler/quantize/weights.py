@@ -50,7 +50,7 @@ def _spread(scale: npt.NDArray[Any], axis: int, ndim: int) -> npt.NDArray[Any]:
 
 def least_scale(
     weight: npt.NDArray[Any], axis: int | None, data_scale: float, bias: npt.NDArray[Any] | None, lifted: bool = False,
-    bits: int = 8,
+    bits: int = 8, highest: int | None = None,
 ) -> npt.NDArray[np.float64]:
     """The finest scales of the weights of an anchor, for each index of an axis or, where that is None, for all.
 
@@ -58,9 +58,11 @@ def least_scale(
     lifted : these quanta are parts of a unit of the sums
     bits   : of a weight; where they are fewer than 8 the scale is the one with the least square error, which clips some weights.
              Source for one bit, whose scale is the mean magnitude: Rastegari et al., "XNOR-Net" (ECCV 2016), section 3.1
+    highest : the greatest integer, if it is less than that of the bits
     """
-    others = tuple([at for at in range(weight.ndim) if at != axis])
-    largest = np.abs(weight).max(others) if axis is not None else np.abs(weight).max(keepdims=False).reshape(1)
+    others, whole = tuple([at for at in range(weight.ndim) if at != axis]), axis is None
+    more = 1.0 if highest is None else most_of(bits) / highest
+    largest = np.maximum(weight.max(others, keepdims=whole) * more, -weight.min(others, keepdims=whole)).reshape(-1)
     wanted: npt.NDArray[np.float64] = np.where(largest > NOTHING, largest.astype(np.float64) / most_of(bits), OF_ZEROS)
     if bits == 1:
         wanted = np.minimum(wanted, np.abs(weight).mean(others, dtype=np.float64, keepdims=axis is None).reshape(-1) + OF_ZEROS)
@@ -121,7 +123,7 @@ def integers(quotient: npt.NDArray[Any], bits: int) -> npt.NDArray[np.int8]:
 
 def quantized_weights(
     weight: npt.NDArray[Any], axis: int | None, data_scale: float, bias: npt.NDArray[Any] | None, skip_scale: float | None,
-    result_scale: float | None = None, *, lifted: bool = False, bits: int = 8,
+    result_scale: float | None = None, *, lifted: bool = False, bits: int = 8, highest: int | None = None,
 ) -> Weights:
     """The weights of an anchor, with a scale for each index of an axis, or one for all where that is None.
 
@@ -131,9 +133,9 @@ def quantized_weights(
                    `short` gives if the sums are lifted, else to those that `held` gives, or with a residual to those that a
                    requantization has next to exactly
     lifted       : whether the layer's bias may be more than a whole number of sums
-    bits         : of a weight
+    bits, highest : of a weight, and its greatest integer if that is less than theirs
     """
-    scale = least_scale(weight, axis, data_scale, bias, lifted, bits)
+    scale = least_scale(weight, axis, data_scale, bias, lifted, bits, highest)
     if result_scale is not None and lifted:
         factors = short(data_scale * scale / result_scale)
         fits = reached(factors)
@@ -186,6 +188,9 @@ def _best_factors(most: npt.NDArray[np.float64], ratio: float) -> npt.NDArray[np
     return found
 
 
-def fits_residual(weight: npt.NDArray[Any], axis: int | None, data_scale: float, skip_scale: float, bits: int = 8) -> bool:
+def fits_residual(
+    weight: npt.NDArray[Any], axis: int | None, data_scale: float, skip_scale: float, bits: int = 8, highest: int | None = None,
+) -> bool:
     """Return whether one quantum of a residual is several accumulators of every channel, so that it can be added to them."""
-    return bool((skip_scale / (data_scale * least_scale(weight, axis, data_scale, None, bits=bits)) >= LEAST_FACTOR).all())
+    scale = least_scale(weight, axis, data_scale, None, bits=bits, highest=highest)
+    return bool((skip_scale / (data_scale * scale) >= LEAST_FACTOR).all())

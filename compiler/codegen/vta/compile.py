@@ -16,6 +16,7 @@ from vtakit.compiler.codegen.vta.places import Site
 from vtakit.compiler.codegen.vta.pools import stored_maxima
 from vtakit.compiler.codegen.vta.published import ZEROS, refreshed, zeros_bytes
 from vtakit.compiler.codegen.vta.residency import load_kernels
+from vtakit.compiler.codegen.vta.rows_ahead import rows_ahead
 from vtakit.compiler.codegen.vta.scratch import share_scratch
 from vtakit.compiler.codegen.vta.select import Selector
 from vtakit.compiler.codegen.vta.sites import place
@@ -113,7 +114,7 @@ class _Maker:
         made = stored_maxima(out.steps, self.cfg) if self.target.has(Feature.POOL) else out.steps
         made = overwrite(made, self.cfg) if self.target.has(Feature.OVERWRITE) else made
         made = made if published else clear_early(made)
-        made = weights_ahead(load_early(made), self.target)
+        made = rows_ahead(weights_ahead(load_early(made), self.target))
         made = refreshed(made, self.cfg) if published else made
         shared = share_scratch(made, self._scratch_bytes(), self.symbols.values(), self.cfg, self.unit_bytes)
         self._tell_after(1)

@@ -119,7 +119,7 @@ class Binary2d(Layer):
         Decisions: those of `vtakit.compiler.nn.vta.tiles.decided`.
         """
         sizes, _ = self.decide(self.stage(s))
-        out, _, inner = self.tail.tile(s, sizes)
+        out, _, inner, _ = self.tail.tile(s, sizes)
         for operand in self.lifted:
             operand.schedule(s, out, inner)
         if self.zeros[1]:

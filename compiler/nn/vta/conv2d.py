@@ -279,7 +279,7 @@ def schedule_products(
         cut = chosen(layer.target, work, 1 if threads is None else threads)
     if not isinstance(cut, Cut):
         raise VtaError(f"{tail.name}: the cut is {cut!r:.40} and must be a Cut of vtakit.compiler.nn.vta.cuts")
-    out, blocks, inner = tail.tile(s, (cut.images, cut.out_blocks, cut.rows, cut.columns), 1 if threads is None else threads)
+    out, blocks, inner, _ = tail.tile(s, (cut.images, cut.out_blocks, cut.rows, cut.columns), 1 if threads is None else threads)
     products = tail.sums if products is None else products
     if products is not tail.sums:
         pooled = s[tail.sums].op

@@ -186,11 +186,11 @@ class Depthwise2d(Layer):
 
         Decisions: those of `vtakit.compiler.nn.vta.tiles.decided`.
         """
-        sizes, _ = self.decide(self.stage(s))
-        out, around, inner = self.tail.tile(s, sizes)
+        sizes, (strip, _) = self.decide(self.stage(s))
+        out, around, tile, inner = self.tail.tile(s, sizes, strip=min(strip, sizes[2]))
         place_digits(s, self.digit_sums, out, inner)
         s[self.window].set_scope("inp")
-        s[self.window].compute_at(out, inner)
+        s[self.window].compute_at(out, tile)
         for made_of, weights in (*((digit.sums, digit.weights) for digit in self.digit_sums), (self.sums, self.weights)):
             sums = s[made_of]
             assert isinstance(sums.op, ComputeOp)
@@ -210,3 +210,4 @@ class Depthwise2d(Layer):
         values = prod(sizes) * (1 + len(self.epilogue.elements)) + sizes[1] * self.epilogue.channel_elements
         return {"acc": values, "inp": self._loaded(chunk, sizes) + prod(sizes) * self.lifted_residuals,
                 "wgt": sizes[1] * prod(self.parts.count) * (1 + len(self.higher)) + self.lifted_residuals}
+

@@ -60,7 +60,7 @@ class Moved2d(Layer):
         fits.
         """
         sizes, chunk = self.decide(self.stage(s))
-        out, _, inner = self.tail.tile(s, sizes)
+        out, _, inner, _ = self.tail.tile(s, sizes)
         self.lifted.schedule(s, out, inner, chunk)
 
     @cached_property

@@ -87,7 +87,7 @@ class Pad2d(Moved2d):
         Decisions: those of `vtakit.compiler.nn.vta.tiles.decided`.
         """
         sizes, chunk = self.decide(self.stage(s))
-        out, _, inner = self.tail.tile(s, sizes)
+        out, _, inner, _ = self.tail.tile(s, sizes)
         self.lifted.schedule(s, out, inner, chunk)
         if self.value:
             s[self._biased].set_scope("acc")

@@ -147,7 +147,7 @@ class Pool2d(Layer):
             check_pairs(what, chunk=chunk)
         if sizes is None:
             sizes, chunk = self.decide(self.stage(s))
-        out, _, inner = self.tail.tile(s, sizes)
+        out, _, inner, _ = self.tail.tile(s, sizes)
         sums, at = s[self.sums], inner
         assert isinstance(sums.op, ComputeOp)
         stage = out

@@ -54,6 +54,18 @@ class Residual(NamedTuple):
             f"{called}_scaled"), lifted)
 
 
+class Loops(NamedTuple):
+    """The result's stage, and of its loops that over output blocks, the innermost over tiles, and the innermost over strips.
+
+    strip : the loop over tiles, if a tile is computed at once
+    """
+
+    out: Stage
+    blocks: IterVar
+    tile: IterVar
+    strip: IterVar
+
+
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Tail:
     """The stages from accumulators to what is stored.
@@ -191,13 +203,13 @@ class Tail:
             return made(shape, self._stored, self.name)
         return made((shape[0], *shape[2:]), lambda n, *at: self._stored(n, wrap(0), *at), self.name)
 
-    def tile(self, s: Schedule, sizes: Sequence[int], threads: int = 1) -> tuple[Stage, IterVar, IterVar]:
+    def tile(self, s: Schedule, sizes: Sequence[int], threads: int = 1, strip: int | None = None) -> Loops:
         """Split the result into tiles of so many images, blocks, rows and columns, and place what is computed for each.
 
         threads : virtual threads that share the tiles, of the first of blocks, rows, columns and images that has as many
+        strip   : rows of a tile that are computed and stored at once; None for all
 
-        Returns the result's stage, its loop over output blocks, and its innermost loop over tiles. Raises VtaError if no
-        dimension has so many tiles.
+        Raises VtaError if no dimension has so many tiles.
         """
         check_schedule(self.name, s)
         out = s[self.result]
@@ -206,8 +218,12 @@ class Tail:
         else:
             n, *g, o, y, py, x, px, b, k = axes(out)
             g += [py, px]
-        split = [out.split(axis, size) for axis, size in zip((n, o, y, x), sizes, strict=True)]
+        strip = sizes[2] if strip is None else strip
+        split = [out.split(axis, size) for axis, size in zip((n, o, y, x), (*sizes[:2], strip, sizes[3]), strict=True)]
         outer, inner = [pair[0] for pair in split], [pair[1] for pair in split]
+        if strip < sizes[2]:
+            tiles, strips = out.split(outer[2], -(-sizes[2] // strip))
+            outer[2:] = tiles, outer[3], strips
         if threads > 1:
             whole = [int_value(axis.dom.extent) or 1 for axis in (n, o, y, x) if axis.dom is not None]
             counts = [-(-extent // size) for extent, size in zip(whole, sizes, strict=True)]
@@ -223,9 +239,9 @@ class Tail:
         residual = () if added is None else (added.scaled, added.loaded)
         for tensor in dict.fromkeys((self.finished, self.sums, *self.widened.values(), *residual)):
             s[tensor].set_scope("acc")
-            s[tensor].compute_at(out, outer[3])
+            s[tensor].compute_at(out, outer[-1])
         if added is not None and added.lifted is not None:
-            added.lifted.schedule(s, out, outer[3])
+            added.lifted.schedule(s, out, outer[-1])
         readers = {vector: added.scaled if added is not None and vector is e.add_scale else self.finished for vector in e.vectors}
         if e.requantize is not None:
             readers[e.requantize.parameters] = self.result if self._on_store else self.finished
@@ -234,4 +250,4 @@ class Tail:
         if self._on_store:
             table = e.requantize is not None and e.requantize.table is not None
             out.tensorize(b, self.target.requant_lookup if table else self.target.requant)
-        return out, outer[1], outer[3]
+        return Loops(out, outer[1], outer[3], outer[-1])
