@@ -17,7 +17,8 @@ from vtakit.compiler.nn.vta.epilogue import axes, made, shape_of
 from vtakit.compiler.nn.vta.layer import Layer, check_activations, check_weights
 from vtakit.compiler.nn.vta.moved import padded_window
 from vtakit.compiler.nn.vta.packing import Ints, blocks
-from vtakit.compiler.nn.vta.tiles import Sizes, Tilings, tile_elements, tiles
+from vtakit.compiler.nn.vta.strips import Strips, WindowWork
+from vtakit.compiler.nn.vta.tiles import Sizes, tile_elements
 from vtakit.compiler.schedule.decisions import DEFAULTS, Chooser
 from vtakit.compiler.schedule.schedule import Schedule
 from vtakit.compiler.te import reduce
@@ -120,16 +121,10 @@ class Depthwise2d(Layer):
         """Columns of the result."""
         return (shape_of(self.data)[3] + self.pad[2] + self.pad[3] - self.kernel[1]) // self.stride[1] + 1
 
-    def _window_size(self, rows: int, columns: int) -> Pair:
-        """Rows and columns of the input, pads included, for a tile of the result."""
-        height, width = ((places - 1) * step + count * size for places, step, count, size in zip(
-            (rows, columns), self.stride, self.parts.count, self.parts.size, strict=True))
-        return height, width
-
     @cached_property
     def window(self) -> Tensor:
         """The input with its pads around, as far as windows reach."""
-        size = self._window_size(self.out_height, self.out_width)
+        size = self.work.window(self.out_height, self.out_width)
         return padded_window(self.data, (self.pad[0], self.pad[2]), size, self.name, self.fill)
 
     @cached_property
@@ -161,25 +156,29 @@ class Depthwise2d(Layer):
         """Return the operands besides those of the epilogue."""
         return self.data, self.weights, *(digit.weights for digit in self.higher)
 
+    @property
+    def work(self) -> WindowWork:
+        """Return the loops and sizes that its tiles depend on."""
+        images, blocks_, *size = shape_of(self.data)[:4]
+        return WindowWork(
+            target=self.target, shape=(images, blocks_, self.out_height, self.out_width), size=tuple(size), count=self.parts.count,
+            taps=self.parts.size, stride=self.stride, pad=self.pad, digits=1 + len(self.higher),
+            tensors=len(self.epilogue.elements), vectors=self.epilogue.channel_elements, lifted=self.lifted_residuals)
+
     @cached_property
-    def tilings(self) -> Tilings:
-        """Return its tiles."""
-        shape = shape_of(self.result)[:4]
-        return Tilings(target=self.target, name=self.tail.name, shape=shape, groups=[list(tiles(shape, cut_both=True))],
-                       needs=self._needs, loaded=self._loaded)
+    def tilings(self) -> Strips:
+        """Return its tiles, and the strips of rows in which they may be computed."""
+        return Strips.of(self.tail.name, self.work)
 
     def decide(self, stage: Chooser) -> tuple[Sizes, Pair]:
-        """Return the tile, and all taps."""
+        """Return the tile, and the rows of a strip as a pair with 1; (1, 1) if a tile is computed at once."""
         return tile_elements(stage, self.tilings)
 
     @property
     def cycles(self) -> int:
         """The estimate: of loads on the bus, or of steps. Raises VtaError if no part of it fits."""
-        shape, (sizes, _) = shape_of(self.result)[:4], self.decide(DEFAULTS)
-        count = prod(-(-whole // size) for whole, size in zip(shape, sizes, strict=True))
-        loaded = count * self._loaded((1, 1), sizes)
-        bus = int(loaded * self.target.config.inp_bytes / self.target.system.bytes_a_cycle)
-        return max(bus, (1 + len(self.higher)) * prod(self.parts.count) * loaded * self.target.params.gemm_passes)
+        sizes, (strip, _) = self.decide(DEFAULTS)
+        return int(self.work.cycles(strip if strip > 1 else sizes[2], sizes))
 
     def schedule(self, s: Schedule) -> None:
         """Schedule its stages in a schedule that has them, with the largest tiles that fit. Raises VtaError if none fits.
@@ -187,7 +186,7 @@ class Depthwise2d(Layer):
         Decisions: those of `vtakit.compiler.nn.vta.tiles.decided`.
         """
         sizes, (strip, _) = self.decide(self.stage(s))
-        out, around, tile, inner = self.tail.tile(s, sizes, strip=min(strip, sizes[2]))
+        out, around, tile, inner = self.tail.tile(s, sizes, strip=strip if strip > 1 else None)
         place_digits(s, self.digit_sums, out, inner)
         s[self.window].set_scope("inp")
         s[self.window].compute_at(out, tile)
@@ -201,13 +200,3 @@ class Depthwise2d(Layer):
             loaded = s[s.cache_read(weights, "wgt", [made_of])]
             loaded.whole(axes(loaded)[-1])  # an element has more taps than are read
             loaded.compute_at(out, around)
-
-    def _loaded(self, chunk: Pair, sizes: Sizes) -> int:
-        return sizes[0] * sizes[1] * prod(self._window_size(*sizes[2:]))
-
-    def _needs(self, chunk: Pair, sizes: Sizes) -> dict[str, int]:
-        """Elements of a tile, as if no accumulator took the place of another."""
-        values = prod(sizes) * (1 + len(self.epilogue.elements)) + sizes[1] * self.epilogue.channel_elements
-        return {"acc": values, "inp": self._loaded(chunk, sizes) + prod(sizes) * self.lifted_residuals,
-                "wgt": sizes[1] * prod(self.parts.count) * (1 + len(self.higher)) + self.lifted_residuals}
-

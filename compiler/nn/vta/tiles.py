@@ -76,6 +76,11 @@ class Tilings:
                            f"the {scope} scratchpad; enlarge it")
         return found
 
+    @property
+    def first(self) -> Pair:
+        """The chunk that is taken by default."""
+        return self.able[0]
+
     def fitting(self, chunk: Pair, copies: int) -> list[list[Sizes]]:
         """Return the groups with the tiles that fit, without empty groups."""
         if (chunk, copies) not in self._known:
@@ -115,7 +120,7 @@ def tile_elements(stage: Chooser, tilings: Tilings) -> tuple[Sizes, Pair]:
     """
     ask = partial(stage.choose, rule="tile_elements")
     able = tilings.able
-    down, across = ask("chunk", able, able[0])
+    down, across = ask("chunk", able, tilings.first)
     chunk = down, across
     copies = ask("copies", *tilings.copies(chunk))
     every = dict.fromkeys(tile for group in tilings.fitting(chunk, copies) for tile in group)

@@ -15,6 +15,7 @@ from vtakit.compiler.codegen.vta.target import Target, vta
 from vtakit.compiler.nn.vta.depthwise import Depthwise2d, Parts
 from vtakit.compiler.nn.vta.epilogue import Epilogue
 from vtakit.compiler.nn.vta.requantize import Requantize
+from vtakit.compiler.nn.vta.strips import WHOLE
 from vtakit.hw.isa.codec import decode
 from vtakit.hw.isa.insns import Feature, Opcode
 from vtakit.hw.isa.program import Program
@@ -53,16 +54,25 @@ def reference(made: Depthwise2d, x: np.ndarray, kernels: np.ndarray) -> np.ndarr
     return total
 
 
-def same(name: str, seed: int = 0, **changes: object) -> Program:
-    """Compile, run and compare an operator; its program."""
+def same(name: str, seed: int = 0, strips: bool = False, **changes: object) -> Program:
+    """Compile, run and compare an operator; its program.
+
+    strips : in random strips of a random tile, where there are such, in extreme and random orders of the stages
+    """
     target, rng, shape = vta(name), np.random.default_rng(seed), SHAPE | changes
     kernels = rng.integers(-128, 128, (shape["channels"], *shape["kernel"]))
     made, operands = depthwise(target, kernels, shape, rng)
-    s = te.create_schedule(made.result.op)
+    given = {}
+    if strips and (able := [chunk for chunk in made.tilings.able if chunk != WHOLE]):
+        chunk = able[rng.integers(len(able))]
+        fitting = [tile for group in made.tilings.fitting(chunk, 1) for tile in group]
+        given = {"depthwise.chunk": [*chunk], "depthwise.tile": [*fitting[rng.integers(len(fitting))]]}
+    s = te.create_schedule(made.result.op, decisions=given)
     made.schedule(s)
     program = build(s, [*made.inputs, made.result], target)
     want = made.epilogue.reference(target, reference(made, operands[made.data], kernels), {})
-    np.testing.assert_array_equal(execute(program, operands, made.result), want)
+    for order in ("program", "eager", "lazy", seed) if strips else ("program",):
+        np.testing.assert_array_equal(execute(program, operands, made.result, order=order), want)
     return program
 
 
@@ -106,6 +116,20 @@ def test_any_shape(data, seed):
     same(name, seed, height=height, width=width,
          kernel=kernel, pad=pad, stride=data.draw(st.tuples(st.integers(1, 4), st.integers(1, 4))),
          channels=data.draw(st.integers(1, 40)), fill=data.draw(st.integers(-128, 127)) if any(pad) else 0)
+
+
+@settings(max_examples=60, deadline=None)
+@given(data=st.data(), seed=st.integers(0, 1 << 16))
+def test_any_strips(data, seed):
+    """Strips of any rows, with rows of pads that stay in INP, and with those that do not."""
+    name = data.draw(st.sampled_from(["default", "tiny", "tiny_b2", "blk8", "b2x16"]))
+    most = 3 if name in SMALL else 5
+    kernel = data.draw(st.tuples(st.integers(1, most), st.integers(1, most)))
+    pad = tuple(data.draw(st.integers(0, max(0, taps - 1))) for taps in kernel for _ in range(2))
+    height, width = data.draw(st.integers(5, 40)), data.draw(st.integers(5, 10 if name in SMALL else 50))
+    same(name, seed, strips=True, height=height, width=width, kernel=kernel, pad=(pad[0], pad[1], pad[2], pad[3]),
+         stride=data.draw(st.tuples(st.integers(1, 3), st.integers(1, 2))), channels=data.draw(st.integers(1, 40)),
+         fill=data.draw(st.integers(-128, 127)) if any(pad) else 0)
 
 
 def made_of(target: Target, **changes: object) -> Depthwise2d:
