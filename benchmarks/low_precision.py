@@ -27,8 +27,8 @@ TRAINING = import_module("training")  # of examples/digits, where `trained_netwo
 PAGE = ROOT / "docs" / "quantization.md"
 BEGIN, END = "<!-- begin: benchmarks/low_precision.py --write -->\n", "<!-- end -->\n"
 CASES = (  # accelerator, bits of weights and of activations, layers whose weights keep eight
-    ("default", 8, 8, 0), ("w4", 8, 8, 0), ("w4", 4, 8, 0), ("w4", 4, 8, 1), ("w4", 4, 8, 2), ("i4w4", 4, 4, 0), ("i4w4", 4, 4, 1),
-    ("w2", 2, 8, 0), ("w2", 1, 8, 0), ("w2", 2, 8, 1), ("w2", 2, 8, 2),
+    ("default", 8, 8, 0), ("w4", 8, 8, 0), ("w4", 4, 8, 0), ("w4", 4, 8, 1), ("w4", 4, 8, 2), ("i4w4", 4, 4, 0),
+    ("i4w4", 4, 4, 1), ("w2", 2, 8, 0), ("w2", 1, 8, 0), ("w2", 2, 8, 1), ("w2", 2, 8, 2),
 )
 CALIBRATED = 100  # images
 

@@ -121,7 +121,8 @@ def digits(rng: np.random.Generator, target: Target) -> Case:
     count = pick(rng, 1, 1, 2, 3)
     if pick(rng, 0, 0, 1):
         return transposed(rng, target, count)
-    kernel, stride, pad = (pick(rng, 1, 2, 3), pick(rng, 1, 1, 3)), (pick(rng, 1, 1, 2), pick(rng, 1, 2)), (pick(rng, 0, 1), 0, 1, 0)
+    kernel, stride = (pick(rng, 1, 2, 3), pick(rng, 1, 1, 3)), (pick(rng, 1, 1, 2), pick(rng, 1, 2))
+    pad = pick(rng, 0, 1), 0, 1, 0
     height, width = (int(rng.integers(size, size + 9)) for size in kernel)
     groups, ins, outs, images = pick(rng, 1, 1, 2), pick(rng, 1, 1, 2, 3, 5), pick(rng, 1, 2, 3), pick(rng, 1, 1, 2)
     fields = {

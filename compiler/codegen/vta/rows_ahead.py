@@ -1,4 +1,4 @@
-"""LOADs of a depthwise convolution's rows: in parts that its steps wait for, each just behind the last step that reads its place."""
+"""LOADs of rows for depthwise convolutions: in the parts that their steps wait for."""
 
 from collections.abc import Iterable, Iterator
 from itertools import pairwise
@@ -10,12 +10,12 @@ _LOADS = (Opcode.LOAD, Opcode.PAD_LOAD)
 
 
 def rows_ahead(steps: list[Step]) -> list[Step]:
-    """Return the program with LOADs cut behind the last row that a DWCONV reads of them, and moved up past DWCONVs.
+    """Return the program with LOADs cut behind the last row that each DWCONV reads, and moved up past DWCONVs.
 
-    A tile that is computed in strips of rows has one place in INP. So its first strip waits for the first LOAD only, and the first
-    LOAD of the next tile for the first strip. Instructions are fetched in order, and a stage's queue is short: behind the DWCONVs
-    of a whole tile a LOAD would be fetched late. The order of LOADs stays, and nothing moves past an instruction that touches
-    the same elements.
+    A tile that is computed in strips of rows has one place in INP. So its first strip waits for the first LOAD only, and the
+    first LOAD of the next tile for the first strip. Rows of pads that lie in INP already are not written again. Instructions are
+    fetched in order, and the queues of stages are short: behind all DWCONVs of a tile a LOAD would be fetched late. The
+    order of LOADs stays, and nothing moves past an instruction that touches the same elements.
     """
     if all(step.op is not Opcode.DWCONV for step in steps):
         return steps

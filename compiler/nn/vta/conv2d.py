@@ -1,27 +1,26 @@
 """2-D convolutions and matrix products."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from math import prod
 from typing import Any
 
 from vtakit.compiler.codegen.vta.early import STEPS_BESIDE
 from vtakit.compiler.codegen.vta.errors import VtaError
-from vtakit.compiler.codegen.vta.target import MOST_COPIES, Target
 from vtakit.compiler.ir.expr import Expr
 from vtakit.compiler.ir.ops import all_of, if_then_else
 from vtakit.compiler.ir.values import const
 from vtakit.compiler.nn.vta.arguments import check_fill, check_pad, check_pairs, whole
 from vtakit.compiler.nn.vta.blocking import choose, tile_products
 from vtakit.compiler.nn.vta.cuts import Cut, Pooling, Work
-from vtakit.compiler.nn.vta.digits import DigitSums, Higher, check_digits, digit_sums, place_digits, shifts
+from vtakit.compiler.nn.vta.digits import DigitSums, Higher, check_digits, digit_sums, shifts
 from vtakit.compiler.nn.vta.epilogue import made, shape_of
 from vtakit.compiler.nn.vta.layer import Layer, check_activations, check_weights
+from vtakit.compiler.nn.vta.sums import schedule_products
 from vtakit.compiler.schedule.decisions import Chooser
 from vtakit.compiler.schedule.schedule import Schedule
 from vtakit.compiler.te import reduce
 from vtakit.compiler.te.language import reduce_axis
-from vtakit.compiler.te.operation import ComputeOp
 from vtakit.compiler.te.tensor import Tensor
 
 
@@ -211,7 +210,8 @@ class Conv2d(Layer):
             in_rows=shape_of(self.data)[2] * self._row_step // self.stride[0], in_columns=shape_of(self.data)[3],
             row_step=self._row_step,
             column_step=self.stride[1], row_dilation=self.dilation[0], column_dilation=self.dilation[1],
-            passes=self.tail.passes + shifts(self.higher), digits=1 + len(self.higher), tensors=len(self.epilogue.elements), begun=self.begun,
+            passes=self.tail.passes + shifts(self.higher), digits=1 + len(self.higher),
+            tensors=len(self.epilogue.elements), begun=self.begun,
             lifted=self.lifted_residuals, vectors=self.epilogue.channel_elements,
             repeats=self.groups, store_loops=self._store_loops, pooling=self.pooling, stored=self._stored,
         )
@@ -248,70 +248,3 @@ class Conv2d(Layer):
         Decisions, if neither is given: those of `vtakit.compiler.nn.vta.blocking.tile_products`.
         """
         schedule_products(s, self, self.work, self.window, self.weights, cut, threads, self.products, self.digit_sums)
-
-
-def chosen(target: Target, work: Work, threads: int) -> Cut:
-    """The cut that should be fastest and leaves room for as many virtual threads.
-
-    Raises VtaError for more threads than buffers can have copies, and if no part of the operator fits.
-    """
-    count, most = whole("threads", threads, 1), MOST_COPIES // target.copies
-    if count > most:
-        raise VtaError(f"threads is {count}, and with copies={target.copies} of each one's buffers there can be {most}")
-    return choose(replace(target, copies=target.copies * count), work)
-
-
-def schedule_products(
-    s: Schedule, layer: Layer, work: Work, window: Tensor, weights: Tensor, cut: Cut | None, threads: int | None,
-    products: Tensor | None = None, before: tuple[DigitSums, ...] = (),
-) -> None:
-    """Schedule sums of products and what follows them by a cut: tiles of the result, chunks of their reduction.
-
-    products : the sums of products where those that the epilogue begins with are others
-    before   : sums with higher digits of the weights, with which the products begin
-
-    Raises VtaError for what is no cut, and where there are fewer tiles than threads.
-    """
-    tail = layer.tail
-    if cut is None and threads is None:
-        cut, threads = layer.decide(layer.stage(s))
-    elif cut is None:
-        cut = chosen(layer.target, work, 1 if threads is None else threads)
-    if not isinstance(cut, Cut):
-        raise VtaError(f"{tail.name}: the cut is {cut!r:.40} and must be a Cut of vtakit.compiler.nn.vta.cuts")
-    out, blocks, inner, _ = tail.tile(s, (cut.images, cut.out_blocks, cut.rows, cut.columns), 1 if threads is None else threads)
-    products = tail.sums if products is None else products
-    if products is not tail.sums:
-        pooled = s[tail.sums].op
-        assert isinstance(pooled, ComputeOp)
-        s[tail.sums].reorder(*pooled.reduce_axis, *pooled.axis)
-        s[products].set_scope("acc")
-        s[products].compute_at(out, inner)
-    place_digits(s, before, out, inner)
-    every = [*((digit.sums, digit.weights) for digit in before), (products, weights)]
-    whole = before and cut.in_blocks >= work.in_blocks and (cut.kernel_rows, cut.kernel_columns) >= (
-        work.kernel_rows, work.kernel_columns)
-    if whole:  # one chunk, which all digits read
-        s[window].set_scope("inp")
-        s[window].compute_at(out, inner)
-    for made_of, by in every:
-        sums = s[made_of]
-        assert isinstance(sums.op, ComputeOp)
-        c, dy, dx, kk = sums.op.reduce_axis
-        co, ci = sums.split(c, cut.in_blocks)
-        dyo, dyi = sums.split(dy, cut.kernel_rows)
-        dxo, dxi = sums.split(dx, cut.kernel_columns)
-        *outer, b, k = sums.op.axis
-        sums.reorder(co, dyo, dxo, ci, dyi, dxi, *outer, b, k, kk)
-        sums.tensorize(b, tail.target.gemm)
-        if not whole:
-            read = s[s.cache_read(window, "inp", [made_of])] if before else s[window]
-            read.set_scope("inp")
-            read.compute_at(sums, dxo)
-        loaded = s[s.cache_read(by, "wgt", [made_of])]
-        if cut.keep:
-            loaded.compute_at(out, blocks)
-        else:
-            loaded.compute_at(sums, dxo)
-    if before and not whole:
-        s[window].compute_inline()

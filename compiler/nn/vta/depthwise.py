@@ -17,7 +17,7 @@ from vtakit.compiler.nn.vta.epilogue import axes, made, shape_of
 from vtakit.compiler.nn.vta.layer import Layer, check_activations, check_weights
 from vtakit.compiler.nn.vta.moved import padded_window
 from vtakit.compiler.nn.vta.packing import Ints, blocks
-from vtakit.compiler.nn.vta.strips import Strips, WindowWork
+from vtakit.compiler.nn.vta.strips import Strips, WindowWork, window_size
 from vtakit.compiler.nn.vta.tiles import Sizes, tile_elements
 from vtakit.compiler.schedule.decisions import DEFAULTS, Chooser
 from vtakit.compiler.schedule.schedule import Schedule
@@ -124,7 +124,7 @@ class Depthwise2d(Layer):
     @cached_property
     def window(self) -> Tensor:
         """The input with its pads around, as far as windows reach."""
-        size = self.work.window(self.out_height, self.out_width)
+        size = window_size((self.out_height, self.out_width), self.stride, self.parts.count, self.parts.size)
         return padded_window(self.data, (self.pad[0], self.pad[2]), size, self.name, self.fill)
 
     @cached_property
@@ -159,10 +159,11 @@ class Depthwise2d(Layer):
     @property
     def work(self) -> WindowWork:
         """Return the loops and sizes that its tiles depend on."""
-        images, blocks_, *size = shape_of(self.data)[:4]
+        images, channels, *size = shape_of(self.data)[:4]
         return WindowWork(
-            target=self.target, shape=(images, blocks_, self.out_height, self.out_width), size=tuple(size), count=self.parts.count,
-            taps=self.parts.size, stride=self.stride, pad=self.pad, digits=1 + len(self.higher),
+            target=self.target, shape=(images, channels, self.out_height, self.out_width), size=tuple(size),
+            count=self.parts.count, taps=self.parts.size, stride=self.stride, pad=self.pad, digits=1 + len(self.higher),
+            passes=self.tail.passes,
             tensors=len(self.epilogue.elements), vectors=self.epilogue.channel_elements, lifted=self.lifted_residuals)
 
     @cached_property

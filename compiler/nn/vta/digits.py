@@ -90,7 +90,9 @@ def check_digits(what: str, weights: Tensor, higher: tuple[Higher, ...]) -> None
                            f"{weights.dtype}: give them one shape and type")
 
 
-def digit_sums(name: str, higher: tuple[Higher, ...], sums: Callable[[Tensor, Tensor | None, str], Tensor]) -> tuple[DigitSums, ...]:
+def digit_sums(
+    name: str, higher: tuple[Higher, ...], sums: Callable[[Tensor, Tensor | None, str], Tensor],
+) -> tuple[DigitSums, ...]:
     """Return the sums with each of the higher digits.
 
     sums : of a digit's tensor, the accumulators that they begin with, and a name

@@ -18,6 +18,15 @@ STEP_CYCLES = 19  # from the last step of a DWCONV to the first of the next, mea
 _REMEMBERED = 256  # layers; networks have many alike
 
 
+def window_size(places: Pair, stride: Pair, count: Pair, taps: Pair) -> Pair:
+    """Return rows and columns of the input, pads included, for so many of the result.
+
+    count, taps : parts of the kernel, down and across, and taps of one
+    """
+    height, width = ((size - 1) * step + parts * each for size, step, parts, each in zip(places, stride, count, taps, strict=True))
+    return height, width
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WindowWork:
     """The loops of a depthwise convolution by windows, and what else a tile needs.
@@ -25,6 +34,7 @@ class WindowWork:
     shape : images, blocks, rows and columns of the result; size : rows and columns of the data
     count, taps : parts of the kernel, down and across, and taps of one
     digits  : of the weights; all products are made with each
+    passes  : cycles for each accumulator beside the products
     tensors, vectors : accumulators beside each of the result, and beside each output block
     lifted  : how many of the tensors products bring to the accumulator, from INP
     """
@@ -37,22 +47,17 @@ class WindowWork:
     stride: Pair
     pad: tuple[int, int, int, int]
     digits: int
+    passes: int
     tensors: int
     vectors: int
     lifted: int
 
-    def window(self, rows: int, columns: int) -> Pair:
-        """Return rows and columns of the input, pads included, for a tile of the result."""
-        height, width = ((places - 1) * step + count * taps for places, step, count, taps in zip(
-            (rows, columns), self.stride, self.count, self.taps, strict=True))
-        return height, width
-
     def loaded(self, chunk: Pair, sizes: Sizes) -> int:
         """Return the elements of a tile's windows."""
-        return sizes[0] * sizes[1] * prod(self.window(*sizes[2:]))
+        return sizes[0] * sizes[1] * prod(window_size(sizes[2:], self.stride, self.count, self.taps))
 
     def needs(self, chunk: Pair, sizes: Sizes) -> dict[str, int]:
-        """Return the elements of a tile, as if no accumulator took the place of another; of strips all copies but those of INP."""
+        """Return the elements of a tile, as if no accumulator took the place of another; of strips with all copies but in INP."""
         outputs, copies = (prod(sizes), 1) if chunk == WHOLE else (chunk[0] * prod(sizes) // sizes[2], self.target.copies)
         return {"acc": copies * (outputs * (1 + self.tensors) + sizes[1] * self.vectors),
                 "inp": self.loaded(chunk, sizes) + copies * outputs * self.lifted,
@@ -70,6 +75,7 @@ class WindowWork:
         (across, wide), (down, high) = self._pieces(1, sizes[3], MOST_COLUMNS), self._pieces(0, strip, MOST_ROWS)
         products = self.digits * prod(self.count) * planes
         steps = products * (wide * high * self.target.params.gemm_passes + across * down * STEP_CYCLES)
+        steps += planes * strip * sizes[3] * self.passes
         stored = planes * (strip * sizes[3] * cfg.out_bytes / rate + STORE_CYCLES)
         strips = prod(-(-whole // size) for whole, size in zip(self.shape, (*sizes[:2], strip, sizes[3]), strict=True))
         insns = strips * (products * across * down + 2 * planes)
@@ -80,7 +86,8 @@ class WindowWork:
         """Return along rows or columns the pixels of all tiles' windows that are data, and all."""
         data, every = 0, 0
         for first in range(0, self.shape[2 + axis], size):
-            count = self.window(*(min(size, self.shape[2 + axis] - first),) * 2)[axis]
+            places = min(size, self.shape[2 + axis] - first)
+            count = (places - 1) * self.stride[axis] + self.count[axis] * self.taps[axis]
             begin = first * self.stride[axis] - self.pad[2 * axis]
             data += max(0, min(begin + count, self.size[axis]) - max(begin, 0))
             every += count
@@ -106,8 +113,9 @@ class Strips(Tilings):
     @classmethod
     def of(cls, name: str, work: WindowWork) -> "Strips":
         """Return the tiles of an operator, which is named in errors."""
-        return cls(target=work.target, name=name, shape=work.shape, groups=_groups(work.shape), needs=work.needs, loaded=work.loaded,
-                   work=work, **_found(work))
+        known, needed, best = _found(work)
+        return cls(target=work.target, name=name, shape=work.shape, groups=_groups(work.shape), needs=work.needs,
+                   loaded=work.loaded, work=work, _known=known, _needed=needed, _best=best)
 
     @cached_property
     def chunks(self) -> list[Pair]:
@@ -156,6 +164,6 @@ def _groups(shape: tuple[int, ...]) -> list[list[Sizes]]:
 
 
 @lru_cache(maxsize=_REMEMBERED)
-def _found(work: WindowWork) -> dict[str, dict[Any, Any]]:
-    """Return what has been found of an operator's tiles."""
-    return {"_known": {}, "_needed": {}, "_best": {}}
+def _found(work: WindowWork) -> tuple[dict[Any, Any], dict[Any, Any], dict[Any, Any]]:
+    """Return what is known of an operator's tiles: those that fit, their elements, and the best ones."""
+    return {}, {}, {}

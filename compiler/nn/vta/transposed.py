@@ -9,11 +9,11 @@ from vtakit.compiler.ir.ops import all_of, if_then_else
 from vtakit.compiler.ir.values import const
 from vtakit.compiler.nn.vta.arguments import whole
 from vtakit.compiler.nn.vta.blocking import tile_products
-from vtakit.compiler.nn.vta.conv2d import schedule_products
 from vtakit.compiler.nn.vta.cuts import Cut, Work
 from vtakit.compiler.nn.vta.digits import DigitSums, Higher, check_digits, digit_sums, shifts
 from vtakit.compiler.nn.vta.epilogue import made, shape_of
 from vtakit.compiler.nn.vta.layer import Layer, check_activations, check_weights
+from vtakit.compiler.nn.vta.sums import schedule_products
 from vtakit.compiler.schedule.decisions import Chooser
 from vtakit.compiler.schedule.schedule import Schedule
 from vtakit.compiler.te import reduce

@@ -74,21 +74,23 @@ def test_depthwise_convolutions_with_digits_are_numpys(name, most, kernel):
 
 def test_digits_of_other_shapes():
     target = vta("w4")
-    with raises(VtaError, "convolution 'conv': digits of its weights are [1, 1, 1, 1, 16, 16] of int4 and [1, 1, 3, 3, 16, 16] of "
-                "int4: give them one shape and type"):
+    with raises(VtaError, "convolution 'conv': digits of its weights are [1, 1, 1, 1, 16, 16] of int4 and "
+                "[1, 1, 3, 3, 16, 16] of int4: give them one shape and type"):
         Conv2d(target=target, data=of_data(target, (1, 1, 4, 4)), weights=of_weights(target, (1, 1, 3, 3)),
                higher=(Higher(of_weights(target, (1, 1, 1, 1)), 4),))
 
 
 @pytest.mark.parametrize(("chunk", "times"), [(2, 1), (1, 2)])
-def test_data_is_loaded_once_for_all_digits_if_the_whole_reduction_is_one_chunk(chunk, times):
-    """Else each digit loads it."""
+def test_digits_share_the_data_of_one_chunk(chunk, times):
+    """If the whole reduction is one chunk, its data is loaded once, else once for each digit."""
     target = vta("w4")
     data, weights, above = (of_data(target, (1, 2, 20, 20)), of_weights(target, (1, 2, 3, 3)),
                             of_weights(target, (1, 2, 3, 3), "above"))
-    made = Conv2d(target=target, data=data, weights=weights, higher=(Higher(above, 4),), pad=(1, 1, 1, 1), epilogue=Epilogue(shift=9))
-    s = te.create_schedule(made.result.op)
-    made.schedule(s, Cut(images=1, out_blocks=1, rows=20, columns=20, in_blocks=chunk, kernel_rows=3, kernel_columns=3, keep=False))
-    loaded = [decode(target.config, word) for word in build(s, [*made.inputs, made.result], target).insns]
-    elements = [insn["y_size"] * insn["x_size"] for insn in loaded if insn.op is Opcode.LOAD and insn["memory_type"] == MemType.INP]
-    assert sum(elements) == times * 2 * 400
+    made = Conv2d(target=target, data=data, weights=weights, higher=(Higher(above, 4),), pad=(1, 1, 1, 1),
+                  epilogue=Epilogue(shift=9))
+    s, cut = te.create_schedule(made.result.op), Cut(
+        images=1, out_blocks=1, rows=20, columns=20, in_blocks=chunk, kernel_rows=3, kernel_columns=3, keep=False)
+    made.schedule(s, cut)
+    insns = [decode(target.config, word) for word in build(s, [*made.inputs, made.result], target).insns]
+    loads = [insn for insn in insns if insn.op is Opcode.LOAD and insn["memory_type"] == MemType.INP]
+    assert sum(insn["y_size"] * insn["x_size"] for insn in loads) == times * 2 * 400
