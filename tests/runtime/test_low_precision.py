@@ -109,12 +109,13 @@ def residual_network() -> Layers:
 
 
 @pytest.mark.rtl
-@pytest.mark.parametrize(("bits", "activations", "config"), [
-    (4, 8, NARROW[4]), (2, 8, NARROW[2]), (1, 8, NARROW[2]), (4, 4, SMALL), (1, 2, SMALL),
+@pytest.mark.parametrize(("bits", "activations", "keep", "config"), [
+    (4, 8, 0, NARROW[4]), (4, 8, 3, NARROW[4]), (8, 8, 0, NARROW[4]), (2, 8, 0, NARROW[2]), (2, 8, 2, NARROW[2]),
+    (1, 8, 0, NARROW[2]), (4, 4, 0, SMALL), (4, 4, 2, SMALL), (1, 2, 0, SMALL),
 ])
-def test_the_hardware_gives_the_bytes_of_numpy(bits, activations, config):
+def test_the_hardware_gives_the_bytes_of_numpy(bits, activations, keep, config):
     net = residual_network()
-    made = vtakit.quantize(net.model("N"), net.inputs(8), weights=bits, activations=activations).model
+    made = vtakit.quantize(net.model("N"), net.inputs(8), weights=bits, activations=activations, keep=keep).model
     module = vtakit.compile(made, "vta", batch=1, config=config)
     assert len(module.image.parts_of(VtaPart)) == 1
     graph = integer_form(import_model(made, batch=1))
@@ -124,16 +125,36 @@ def test_the_hardware_gives_the_bytes_of_numpy(bits, activations, config):
             assert np.array_equal(hardware.run({"x": given})["y"], reference(graph, given)[0])
 
 
-def test_layers_whose_weights_a_device_does_not_hold_are_the_processors():
-    """A kept layer runs on the CPU, the others stay on the device, and the bytes are NumPy's."""
+@pytest.mark.parametrize(("bits", "keep"), [(4, 1), (4, 3), (2, 1), (2, 5)])
+@pytest.mark.parametrize("name", ["residual", "random"])
+def test_layers_that_keep_eight_bits_run_digit_by_digit(name, bits, keep):
+    """A network of mixed precision is one launch, and the bytes are NumPy's: transposed and depthwise layers, too."""
+    net = random_network(2, 6, norms=False) if name == "random" else residual_network()
+    made = vtakit.quantize(net.model("N"), net.inputs(8), weights=bits, keep=keep)
+    module = vtakit.compile(made.model, "vta", batch=1, config=NARROW[bits])
+    assert len(module.image.parts_of(VtaPart)) == 1
+    assert not any("do not fit" in left.reason for left in module.image.left)
+    graph = integer_form(import_model(made.model, batch=1))
+    for seed in range(3):
+        given = net.inputs(1, seed=seed)
+        for got, want in zip(module.run({"x": given}).values(), reference(graph, given), strict=True):
+            assert np.array_equal(got, want)
+
+
+def test_kept_weights_are_two_digits_of_four_bits():
+    """Weights beside those of four bits end at 119, and at -127; all take 127 where no layer has fewer bits, or two."""
     net = residual_network()
-    made = vtakit.quantize(net.model("N"), net.inputs(8), weights=4, keep=1)
-    module = vtakit.compile(made.model, "vta", batch=1, config=NARROW[4])
-    whole = vtakit.compile(made.model, "vta", batch=1, config="tiny")
-    assert sum(len(part.layers) for part in module.image.parts_of(VtaPart)) == \
-        sum(len(part.layers) for part in whole.image.parts_of(VtaPart)) - 1
-    given = net.inputs(1, seed=3)
-    assert np.array_equal(module.run({"x": given})["y"], reference(integer_form(import_model(made.model, batch=1)), given)[0])
+
+    def most(**bits: int) -> tuple[int, int]:
+        made = vtakit.quantize(net.model("N"), net.inputs(4), **bits).model
+        known = [numpy_helper.to_array(each) for each in made.graph.initializer]
+        numbers = [array for array in known if array.dtype == np.int8 and array.ndim]
+        return min(array.min() for array in numbers), max(array.max() for array in numbers)
+    low, high = most(weights=4, keep=3)
+    assert -127 <= low < -119
+    assert 100 < high <= 119
+    assert most(weights=2, keep=3)[1] > 119
+    assert most()[1] > 119
 
 
 def test_activations_that_a_device_does_not_hold_are_the_processors():
@@ -281,3 +302,10 @@ def test_four_bits_are_as_accurate_as_floating_point(name):
     assert low[1] >= real - 1.5
     assert all(more >= fewer - 1 for more, fewer in pairwise(low))
     assert low[3] > 30  # of ten classes
+    kept = vtakit.quantize(model, data.images[:100], weights=4, keep=2).model
+    assert accuracy(kept) >= real - 1.5
+    image = vtakit.compile(kept, "vta", batch=1, config="w4")
+    assert len(image.image.parts_of(VtaPart)) == 1
+    assert image.placement.share_of_macs == 1
+    one = {"image": tested.images[:1]}
+    assert np.array_equal(image.run(one)["logits"], vtakit.compile(kept, batch=1).run(one)["logits"])
