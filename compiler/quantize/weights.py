@@ -114,11 +114,12 @@ def most_of(bits: int) -> int:
     return max(1, (1 << bits - 1) - 1)
 
 
-def integers(quotient: npt.NDArray[Any], bits: int) -> npt.NDArray[np.int8]:
-    """Round weights, divided by their scale, to the nearest integer of `bits` bits, and saturate."""
+def integers(quotient: npt.NDArray[Any], bits: int, highest: int | None = None) -> npt.NDArray[np.int8]:
+    """Round weights, divided by their scale, to the nearest integer of `bits` bits, at most `highest`, and saturate."""
     if bits == 1:
         return np.where(quotient < 0, np.int8(-1), np.int8(1))
-    return np.asarray(np.clip(np.rint(quotient), -most_of(bits), most_of(bits)).astype(np.int8))
+    most = most_of(bits)
+    return np.asarray(np.clip(np.rint(quotient), -most, most if highest is None else highest).astype(np.int8))
 
 
 def quantized_weights(
@@ -142,34 +143,36 @@ def quantized_weights(
         if skip_scale is not None:
             fits &= whole(skip_scale / result_scale / factors)
         if fits[1:].any(0).all():
-            return _lifted(weight, axis, factors, fits, result_scale / data_scale, bits)
+            return _lifted(weight, axis, factors, fits, result_scale / data_scale, bits, highest)
     if skip_scale is not None:
         units = np.clip(np.floor(skip_scale / (data_scale * scale)), 1, MOST_FACTOR)
         scale = skip_scale / (data_scale * (units if result_scale is None else _best_factors(units, skip_scale / result_scale)))
     elif result_scale is not None:
         ratio = data_scale * scale / result_scale
         scale = np.where(reached(held(ratio)), fused(ratio, data_scale, result_scale), scale)
-    return _rounded(weight, axis, scale, bits)
+    return _rounded(weight, axis, scale, bits, highest)
 
 
-def _rounded(weight: npt.NDArray[Any], axis: int | None, scale: npt.NDArray[np.float64], bits: int) -> Weights:
+def _rounded(
+    weight: npt.NDArray[Any], axis: int | None, scale: npt.NDArray[np.float64], bits: int, highest: int | None = None,
+) -> Weights:
     kept = scale.astype(np.float32)
-    return Weights(integers(weight / _spread(kept, axis or 0, weight.ndim), bits), kept, axis or 0)
+    return Weights(integers(weight / _spread(kept, axis or 0, weight.ndim), bits, highest), kept, axis or 0)
 
 
 def _lifted(
     weight: npt.NDArray[Any], axis: int | None, factors: npt.NDArray[np.float64], fits: npt.NDArray[np.bool_], unit: float,
-    bits: int,
+    bits: int, highest: int | None,
 ) -> Weights:
     """Weights by factors that `short` gave, of those that fit: the least from the second on, or the first if it errs less."""
     above = 1 + fits[1:].argmax(0)
     chosen = np.take_along_axis(factors, above[None], 0)[0]
     others = tuple([at for at in range(weight.ndim) if at != axis])
     given = weight.astype(np.float64)
-    errors = [((given - _rounded(weight, axis, each * unit, bits).real) ** 2).sum(others, keepdims=axis is None).reshape(-1)
-              for each in (factors[0], chosen)]
+    rounded = [_rounded(weight, axis, each * unit, bits, highest).real for each in (factors[0], chosen)]
+    errors = [((given - each) ** 2).sum(others, keepdims=axis is None).reshape(-1) for each in rounded]
     chosen = np.where(fits[0] & (errors[0] < errors[1]), factors[0], chosen)
-    found = _rounded(weight, axis, chosen * unit, bits)
+    found = _rounded(weight, axis, chosen * unit, bits, highest)
     return replace(found, lift=lift(chosen))
 
 

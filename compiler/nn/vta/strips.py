@@ -23,7 +23,8 @@ def window_size(places: Pair, stride: Pair, count: Pair, taps: Pair) -> Pair:
 
     count, taps : parts of the kernel, down and across, and taps of one
     """
-    height, width = ((size - 1) * step + parts * each for size, step, parts, each in zip(places, stride, count, taps, strict=True))
+    height, width = ((size - 1) * step + parts * each for size, step, parts, each in zip(
+        places, stride, count, taps, strict=True))
     return height, width
 
 

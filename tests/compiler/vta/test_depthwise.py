@@ -16,8 +16,9 @@ from vtakit.compiler.nn.vta.depthwise import Depthwise2d, Parts
 from vtakit.compiler.nn.vta.epilogue import Epilogue
 from vtakit.compiler.nn.vta.requantize import Requantize
 from vtakit.compiler.nn.vta.strips import WHOLE
+from vtakit.compiler.schedule.decisions import DEFAULTS
 from vtakit.hw.isa.codec import decode
-from vtakit.hw.isa.insns import Feature, Opcode
+from vtakit.hw.isa.insns import Feature, MemType, Opcode
 from vtakit.hw.isa.program import Program
 
 SMALL = ("tiny", "tiny_b2")  # scratchpads of 32 inputs, 16 weights
@@ -130,6 +131,22 @@ def test_any_strips(data, seed):
     same(name, seed, strips=True, height=height, width=width, kernel=kernel, pad=(pad[0], pad[1], pad[2], pad[3]),
          stride=data.draw(st.tuples(st.integers(1, 3), st.integers(1, 2))), channels=data.draw(st.integers(1, 40)),
          fill=data.draw(st.integers(-128, 127)) if any(pad) else 0)
+
+
+def test_strips_load_rows_once_and_pads_once():
+    """Of two blocks of 56 x 56 pixels: two tiles of 56 x 28 each, of which the columns in the middle are loaded twice."""
+    made = made_of(vta("default"), channels=32, height=56, width=56)
+    assert made.decide(DEFAULTS) == ((1, 1, 56, 28), (7, 1))
+    s = te.create_schedule(made.result.op)
+    made.schedule(s)
+    insns = [decode(vta("default").config, word) for word in build(s, [*made.inputs, made.result], vta("default")).insns]
+    loads = [at for at, insn in enumerate(insns) if insn.op is Opcode.LOAD and insn["memory_type"] == MemType.INP]
+    assert sum(insns[at]["y_size"] * insns[at]["x_size"] for at in loads) == 2 * 2 * 56 * 29 * 2  # images, blocks
+    for side in ("y_pad_0", "y_pad_1"):
+        assert sum(insns[at][side] for at in loads) == 1, "all tiles have rows of pads in the same place"
+    assert [insns[at]["y_size"] for at in loads[:8]] == [8, 7, 7, 7, 7, 7, 7, 6], "each ends behind the last row of a strip"
+    steps = [at for at, insn in enumerate(insns) if insn.op is Opcode.DWCONV]
+    assert steps[3] < loads[8] < steps[4], "the next tile's first rows replace what the first two strips read"
 
 
 def made_of(target: Target, **changes: object) -> Depthwise2d:
