@@ -8,12 +8,12 @@ from vta_support import wrap
 
 from vtakit.compiler.codegen.vta.target import Target
 from vtakit.compiler.nn.vta.conv2d import Conv2d
-from vtakit.compiler.nn.vta.cuts import Pooling
 from vtakit.compiler.nn.vta.digits import Higher
 from vtakit.compiler.nn.vta.epilogue import Epilogue
 from vtakit.compiler.nn.vta.fold import Fold
 from vtakit.compiler.nn.vta.packing import identity, pack_activations, pack_weights, unpack_activations
 from vtakit.compiler.nn.vta.pool import Pool2d
+from vtakit.compiler.nn.vta.pooling import Pooling
 from vtakit.compiler.nn.vta.transposed import TransposedConv2d
 
 

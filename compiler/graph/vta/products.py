@@ -11,11 +11,11 @@ from vtakit.compiler.graph.ir import Array
 from vtakit.compiler.graph.vta.made import Attrs, Made, Maker, Numbers, Skip, four_pads, largest_sum, pairs, viewed
 from vtakit.compiler.nn.moves.packed import Image
 from vtakit.compiler.nn.vta.conv2d import Conv2d
-from vtakit.compiler.nn.vta.cuts import Pooling
 from vtakit.compiler.nn.vta.depthwise import Depthwise2d, Parts
 from vtakit.compiler.nn.vta.epilogue import Epilogue, made, shape_of
 from vtakit.compiler.nn.vta.fold import Fold, choose_fold
 from vtakit.compiler.nn.vta.packing import blocks, pack_grouped_transposed_weights, pack_weights
+from vtakit.compiler.nn.vta.pooling import Pooling
 from vtakit.compiler.nn.vta.transposed import TransposedConv2d
 from vtakit.compiler.schedule.schedule import create_schedule
 from vtakit.compiler.te.tensor import Tensor

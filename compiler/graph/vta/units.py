@@ -18,11 +18,11 @@ from vtakit.compiler.graph.vta.unit import Build, Unit
 from vtakit.compiler.ir.dtypes import dtype
 from vtakit.compiler.nn.moves.packed import Image, as_image
 from vtakit.compiler.nn.vta.conv2d import Conv2d
-from vtakit.compiler.nn.vta.cuts import Pooling
 from vtakit.compiler.nn.vta.depthwise import Depthwise2d
 from vtakit.compiler.nn.vta.fold import Fold
 from vtakit.compiler.nn.vta.packing import blocks
 from vtakit.compiler.nn.vta.pool import Pool2d
+from vtakit.compiler.nn.vta.pooling import Pooling
 from vtakit.compiler.schedule.schedule import create_schedule
 from vtakit.compiler.te.language import placeholder
 from vtakit.compiler.te.tensor import Tensor

@@ -12,10 +12,11 @@ from vtakit.compiler.ir.ops import all_of, if_then_else
 from vtakit.compiler.ir.values import const
 from vtakit.compiler.nn.vta.arguments import check_fill, check_pad, check_pairs, whole
 from vtakit.compiler.nn.vta.blocking import choose, tile_products
-from vtakit.compiler.nn.vta.cuts import Cut, Pooling, Work
+from vtakit.compiler.nn.vta.cuts import Cut, Work
 from vtakit.compiler.nn.vta.digits import DigitSums, Higher, check_digits, digit_sums, shifts
 from vtakit.compiler.nn.vta.epilogue import made, shape_of
 from vtakit.compiler.nn.vta.layer import Layer, check_activations, check_weights
+from vtakit.compiler.nn.vta.pooling import Pooling
 from vtakit.compiler.nn.vta.sums import schedule_products
 from vtakit.compiler.schedule.decisions import Chooser
 from vtakit.compiler.schedule.schedule import Schedule

@@ -10,8 +10,9 @@ from vtakit.compiler.codegen.vta.errors import VtaError
 from vtakit.compiler.codegen.vta.target import Target
 from vtakit.compiler.nn.vta.arguments import check_array, check_pad, check_pairs, whole
 from vtakit.compiler.nn.vta.blocking import choose, even_sizes
-from vtakit.compiler.nn.vta.cuts import Pooling, Work
+from vtakit.compiler.nn.vta.cuts import Work
 from vtakit.compiler.nn.vta.packing import Ints, blocks, pack_activations, pack_weights
+from vtakit.compiler.nn.vta.pooling import Pooling
 
 Pair = tuple[int, int]
 

@@ -12,8 +12,9 @@ from vtakit.compiler.codegen.vta.pools import stored_maxima
 from vtakit.compiler.codegen.vta.stream import Access, Step
 from vtakit.compiler.codegen.vta.target import Target, vta
 from vtakit.compiler.nn.vta.conv2d import Conv2d
-from vtakit.compiler.nn.vta.cuts import Cut, Pooling
+from vtakit.compiler.nn.vta.cuts import Cut
 from vtakit.compiler.nn.vta.epilogue import Epilogue
+from vtakit.compiler.nn.vta.pooling import Pooling
 from vtakit.compiler.nn.vta.requantize import Requantize
 from vtakit.hw.isa.codec import decode, encode_uop
 from vtakit.hw.isa.config import NAMED
