@@ -14,6 +14,8 @@ from vtakit.hw.isa.config import INSN_BYTES
 
 WHOLE: Pair = (1, 1)  # the chunk of a tile that is computed at once
 GAIN = 0.02  # from which on strips are taken
+# Strips of a tile that has one place in INP. A LOAD waits for two strips of the tile before: with fewer, loads and steps alternate.
+FEWEST = 4
 STEP_CYCLES = 19  # from the last step of a DWCONV to the first of the next, measured
 _REMEMBERED = 256  # layers; networks have many alike
 
@@ -125,15 +127,20 @@ class Strips(Tilings):
         return [WHOLE, *(rows if self.target.copies > 1 else [])]
 
     def fitting(self, chunk: Pair, copies: int) -> list[list[Sizes]]:
-        """Return the tiles that fit; of strips those of one block that have several, all but the last of a column alike."""
+        """Return the tiles that fit; of strips those of one block with enough of them, all but the last of a column alike."""
         if chunk == WHOLE:
             return super().fitting(chunk, copies)
         if (chunk, copies) not in self._known:
-            rows = self.shape[2]
-            found = [tile for tile in self.groups[0] if tile[:2] == (1, 1) and tile[2] > chunk[0] and (
-                tile[2] == rows or tile[2] % chunk[0] == 0) and self._fits(chunk, tile, copies)]
+            found = [tile for tile in self.groups[0] if self._has_strips(chunk, tile) and self._fits(chunk, tile, copies)]
             self._known[chunk, copies] = [found] if found else []
         return self._known[chunk, copies]
+
+    def _has_strips(self, chunk: Pair, tile: Sizes) -> bool:
+        even = tile[2] == self.shape[2] or tile[2] % chunk[0] == 0
+        if tile[:2] != (1, 1) or tile[2] <= chunk[0] or not even:
+            return False
+        several = self.target.copies * self.loaded(chunk, tile) <= self.target.depth("inp")
+        return several or -(-tile[2] // chunk[0]) >= FEWEST
 
     def copies(self, chunk: Pair) -> tuple[list[int], int]:
         """Return the numbers of copies of a tile, and the default; strips have one."""
