@@ -14,7 +14,8 @@ from vtakit.hw.isa.config import INSN_BYTES
 
 WHOLE: Pair = (1, 1)  # the chunk of a tile that is computed at once
 GAIN = 0.02  # from which on strips are taken
-# Strips of a tile that has one place in INP. A LOAD waits for two strips of the tile before: with fewer, loads and steps alternate.
+# Strips of a tile that has one place in INP. A LOAD waits for two strips of the tile before: with fewer, loads and steps
+# alternate.
 FEWEST = 4
 STEP_CYCLES = 19  # from the last step of a DWCONV to the first of the next, measured
 _REMEMBERED = 256  # layers; networks have many alike
