@@ -44,7 +44,7 @@ class Residual(NamedTuple):
         else:
             window = made(given.shape, lambda *at: given[at], f"{called}_window")
             lifted = Lifted(target=target, shape=tuple(shape_of(window)), window=window, weights=epilogue.identity, name=called,
-                            read=lambda n, o, y, x, b, dy, dx, k: window[n, o, y, x, b, k])
+                            read=lambda *at: window[*at[:-3], at[-1]])  # of an index without its lane, a tap, and a lane
             loaded = lifted.accumulators
         if by is None:
             return cls(loaded, loaded, lifted)

@@ -15,6 +15,7 @@ from vtakit.compiler.nn.vta.conv2d import Conv2d
 from vtakit.compiler.nn.vta.epilogue import Epilogue
 from vtakit.compiler.nn.vta.fold import choose_fold
 from vtakit.compiler.nn.vta.packing import (
+    identity,
     pack_activations,
     pack_grouped_transposed_weights,
     pack_transposed_weights,
@@ -230,3 +231,19 @@ def test_a_scratchpad_larger_than_the_fields_of_a_load_count():
     given = {data: values(np.random.default_rng(0), data, 0, 127), weights: np.eye(4, dtype=np.int64)}
     found = execute(made(layer), given, layer.result)
     assert np.array_equal(found, given[data].sum(axis=(2, 3), keepdims=True) >> 16)
+
+
+@pytest.mark.parametrize("stride", [(1, 1), (2, 2), (1, 3)])
+def test_products_bring_the_residual_of_a_transposed_convolution(stride):
+    """Where a LOAD does not widen activations; the residual has the phases of the result."""
+    target, rng = vta("i4w4"), np.random.default_rng(0)
+    data, weights = of_data(target, (1, 2, 5, 4)), of_weights(target, (2, 2, *stride, 2, 1))
+    skip, one = of_data(target, (1, 2, 5, stride[0], 4, stride[1]), "skip"), of_weights(target, (), "one")
+    layer = TransposedConv2d(target=target, data=data, weights=weights, rows=5 * stride[0], columns=4 * stride[1], pad=(1, 0),
+                             epilogue=Epilogue(add=skip, add_scale=3, identity=one, shift=3))
+    s = te.create_schedule(layer.result.op)
+    layer.schedule(s)
+    program = build(s, [*layer.inputs, layer.result], target)
+    given = {tensor: values(rng, tensor) for tensor in layer.inputs} | {one: identity(target)}
+    want = vta_operators.transposed_reference(layer, {each: array for each, array in given.items() if each is not one})
+    np.testing.assert_array_equal(execute(program, given, layer.result).reshape(want.shape), want)
