@@ -38,9 +38,8 @@ def accelerator(seed: int, config: str | None = None, device: str = "fsim") -> T
     system = slow if rng.integers(2) else REFERENCE
     more = np.random.default_rng([seed, 1 << 22])  # of its own, so that seeds mean what they did
     narrow = np.random.default_rng([seed, 1 << 23])
-    if config is None and device != "rtl" and not narrow.integers(4):  # weights are digits of 2 or 4 bits, in as many elements
-        width = int(narrow.choice([1, 2, 2]))
-        chosen = replace(chosen, log_wgt_width=width, log_wgt_buff_size=chosen.log_wgt_buff_size - chosen.log_wgt_width + width)
+    if config is None and device != "rtl" and not narrow.integers(4):
+        chosen = _narrowed(chosen, int(narrow.choice([1, 2, 2])))
     if config != PUBLISHED and (device == "rtl" or config is not None or more.integers(6)):
         return Target(chosen, copies=copies, without=lacks, system=system)
     if misplaced(chosen):
@@ -61,3 +60,9 @@ def random_config(rng: np.random.Generator) -> VTAConfig:
     return VTAConfig(
         log_batch=batch, log_block=block, log_uop_buff_size=uop + 2, log_inp_buff_size=inp + batch + block,
         log_wgt_buff_size=wgt + 2 * block, log_acc_buff_size=acc + batch + block + 2)
+
+
+def _narrowed(config: VTAConfig, width: int) -> VTAConfig:
+    """Return a configuration with weights of 2 or 4 bits, in as many elements, of which WGT has at least 16."""
+    depth = max(config.wgt_depth_log2, 4)
+    return replace(config, log_wgt_width=width, log_wgt_buff_size=depth - 3 + 2 * config.log_block + width)
