@@ -6,7 +6,7 @@ from typing import Any
 
 from vtakit.base.errors import one_of
 from vtakit.runtime.target import Opening, Target, TargetError
-from vtakit.sim.api import unknown_device
+from vtakit.sim.api import device_kind, unknown_device
 
 _OURS = {"llvm": ("vtakit.runtime.cpu.target", "Cpu"), "vta": ("vtakit.runtime.vta.target", "Vta")}
 _OTHERS: dict[str, type[Target]] = {}
@@ -73,8 +73,8 @@ def find_target(given: object, **options: Any) -> Target:
 def check_opening(given: Target, opening: Opening) -> None:
     """Raise VtakitError for a device that a target does not have, or an option that the device does not have."""
     device, known = opening.device, " or ".join(given.devices)
-    if isinstance(device, str) and device not in given.devices:
-        having = [cls.name for cls in _classes() if device in cls.devices]
+    if isinstance(device, str) and device_kind(device, given.devices) is None:
+        having = [cls.name for cls in _classes() if device_kind(device, cls.devices) is not None]
         if having:
             raise TargetError(f"device {device!r} runs models for target {having[0]!r} (--target {having[0]}); this one is for "
                               f"{given.name!r}, which runs on {known}")

@@ -123,6 +123,14 @@ def named(what: str, buffers: object) -> dict[str, Any]:
     return dict(buffers)
 
 
+def device_kind(name: object, known: Iterable[str]) -> str | None:
+    """Return the kind of a device: its name, or what stands before the first colon, if that is known; else None."""
+    kinds = [*known]
+    if not isinstance(name, str):
+        return None
+    return next((kind for kind in (name, name.partition(":")[0]) if kind in kinds), None)
+
+
 def unknown_device(name: object, known: Iterable[str]) -> str:
     """Return the sentence for a device that does not exist."""
     return f"unknown device {name!r:.80}; {one_of(known, str(name))}"

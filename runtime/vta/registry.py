@@ -7,10 +7,16 @@ from typing import Any
 from vtakit.base.errors import VtakitError, needs
 from vtakit.hw.isa.config import load_config
 from vtakit.runtime.vta.device import Device
-from vtakit.sim.api import ConfigLike, check_options, unknown_device
+from vtakit.sim.api import ConfigLike, check_options, device_kind, unknown_device
 
-# Modules with a function `open_device(config, **options) -> Device`, and the names of those as `OPTIONS`.
-DEVICES = {"fsim": "vtakit.runtime.vta.fsim", "cycle": "vtakit.runtime.vta.cycle", "rtl": "vtakit.runtime.vta.rtl"}
+# Modules with a function `open_device(config, **options) -> Device`, and the names of those as `OPTIONS`. Where there may be
+# several of a kind, `PLACE` is an example of the place that its name ends in, as in "board:/dev/ttyUSB0", and the function takes
+# (config, name, place, **options).
+DEVICES = {
+    "fsim": "vtakit.runtime.vta.fsim", "cycle": "vtakit.runtime.vta.cycle", "rtl": "vtakit.runtime.vta.rtl",
+    "board": "vtakit.runtime.vta.link.board",
+}
+_EXTRAS = {"board": "board"}  # that bring what a device needs; "sim" for the others
 
 
 def options_of(name: str) -> tuple[str, ...]:
@@ -29,12 +35,20 @@ def open_device(name: str, config: ConfigLike, **options: Any) -> Device:
     """
     module = _find(name)
     check_options(name, module.OPTIONS, options)
-    device: Device = module.open_device(load_config(config), **options)
+    placed = [name, name.partition(":")[2]] if hasattr(module, "PLACE") else []
+    device: Device = module.open_device(load_config(config), *placed, **options)
     return device
 
 
 def _find(name: str) -> ModuleType:
-    if not isinstance(name, str) or name not in DEVICES:
+    kind = device_kind(name, DEVICES)
+    if kind is None:
         raise VtakitError(unknown_device(name, DEVICES))
-    with needs(f"device {name!r}", "sim"):
-        return import_module(DEVICES[name])
+    with needs(f"device {name!r}", _EXTRAS.get(kind, "sim")):
+        module = import_module(DEVICES[kind])
+    example = getattr(module, "PLACE", "")
+    if example and name in (kind, f"{kind}:"):
+        raise VtakitError(f"device {name!r} needs the place of the board behind a colon: {kind}:{example}")
+    if not example and name != kind:
+        raise VtakitError(f"there is one device {kind!r} only, and {name!r} names a place: give {kind!r}")
+    return module

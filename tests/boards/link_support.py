@@ -245,7 +245,8 @@ class RtlBoard:
                 while self._stalls():
                     await ctx.tick()
                 ctx.set(w.ready, 1)
-                *_, offered, word, strobes, last = await ctx.tick().sample(w.valid, w.payload.data, w.payload.strb, w.payload.last)
+                beat = w.payload
+                *_, offered, word, strobes, last = await ctx.tick().sample(w.valid, beat.data, beat.strb, beat.last)
                 assert offered, "the memory waits for the link"
                 assert last == (beat == length)
                 ctx.set(w.ready, 0)

@@ -3,11 +3,12 @@
 import random
 import time
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 from vtakit.boards.host_map import BOARD_IDENTITY, BOARD_REGISTERS, SELFTEST
 from vtakit.boards.link.protocol import MOST_PAYLOAD, WORD_BYTES, Operation
-from vtakit.runtime.vta.link.session import PATIENCE_S, TRIES, Ask, Refused, Session
+from vtakit.runtime.vta.link.progress import Progress, silent
+from vtakit.runtime.vta.link.session import PATIENCE_S, TRIES, Ask, Session
 from vtakit.runtime.vta.link.transport import Transport
 from vtakit.sim.faults import DeviceError
 
@@ -15,7 +16,6 @@ CHECK_BYTES = 16384  # memory whose checksum one request asks for
 _LEAST_CHECKED = 256  # bytes; fewer are sent without a look at what is there
 _SELFTEST_S = 60.0  # of the line's time, for a self-test at power-up
 _FIRST_PAUSE_S, _LAST_PAUSE_S = 20e-6, 5e-3  # between looks at a register
-Progress = Callable[[str, int, int], None]
 
 
 class LinkPort:
@@ -26,18 +26,18 @@ class LinkPort:
 
     name        of the device, in messages
     patience_s, tries, pick   as of `Session`
-    progress    is told what moves, how many bytes have, and of how many
+    progress    shows how far transfers are
 
     Raises `DeviceError` if there is no board, one of another kind, or one whose self-test has failed.
     """
 
     def __init__(
         self, transport: Transport, name: str = "board", *, patience_s: float = PATIENCE_S, tries: int = TRIES,
-        pick: random.Random | None = None, progress: Progress | None = None,
+        pick: random.Random | None = None, progress: Progress = silent,
     ) -> None:
         self.name, self._line = name, transport
         self._session = Session(transport, name, patience_s=patience_s, tries=tries, pick=pick)
-        self._progress: Progress = progress or (lambda what, done, total: None)
+        self._progress = progress
         self.sent_bytes = 0  # of memory, that went over the line
         self.kept_bytes = 0  # of memory, that were there already
         identity = self._board("board_identity")
@@ -77,9 +77,10 @@ class LinkPort:
         asks = (Ask(operation=Operation.READ_MEMORY, address=at, length=length, repeats=True)
                 for at, length in pieces(address, size, MOST_PAYLOAD))
         found = bytearray()
-        for payload in self._session.exchange(asks):
-            found += payload
-            self._progress("read", len(found), size)
+        with self._progress("reading", size) as advance:
+            for payload in self._session.exchange(asks):
+                found += payload
+                advance(len(found))
         return bytes(found)
 
     def write_memory(self, address: int, data: bytes) -> None:
@@ -114,10 +115,11 @@ class LinkPort:
         spans = [(at, block[at - first : at - first + length])
                  for first, block in blocks for at, length in pieces(first, len(block), MOST_PAYLOAD)]
         asks = (Ask(operation=Operation.WRITE_MEMORY, address=at, length=len(span), payload=span) for at, span in spans)
-        for (_, span), _ in zip(spans, self._session.exchange(asks), strict=True):
-            done += len(span)
-            self.sent_bytes += len(span)
-            self._progress("send", done, total)
+        with self._progress("sending", total) as advance:
+            for (_, span), _ in zip(spans, self._session.exchange(asks), strict=True):
+                done += len(span)
+                self.sent_bytes += len(span)
+                advance(done)
 
     def _board(self, name: str) -> int:
         return self.read_register(BOARD_REGISTERS[name])
@@ -145,6 +147,3 @@ def pieces(address: int, size: int, most: int) -> Iterator[tuple[int, int]]:
         length = min(most - at % most, end - at)
         yield at, length
         at += length
-
-
-__all__ = ["LinkPort", "Refused", "pieces"]

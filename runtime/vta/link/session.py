@@ -224,9 +224,9 @@ class Session:
         """The next frame of this session, or None at the deadline."""
         while True:
             while self._replies:
-                reply = self._replies.popleft()
-                if reply.session == number:
-                    return reply
+                come = self._replies.popleft()
+                if come.session == number:
+                    return come
             left = deadline - self._line.clock()
             if left <= 0:
                 return None
