@@ -15,8 +15,9 @@ from pathlib import Path
 from typing import Any
 
 from vtakit.base.errors import VtakitError
-from vtakit.boards.synth import Report, find_device, synthesise
+from vtakit.boards.synth import Report, find_device
 from vtakit.boards.synth.devices import RESOURCES
+from vtakit.boards.synth.flow import synthesise
 from vtakit.hw.isa.config import load_config
 from vtakit.hw.lint import WAIVERS
 from vtakit.hw.params import CoreParams

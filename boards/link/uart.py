@@ -52,14 +52,14 @@ class Uart(wiring.Component):
         return m
 
     def _receive(self, m: Module) -> None:
-        line = Signal(init=1)
+        line, before = Signal(init=1), Signal(init=1)
         m.submodules.synchroniser = cdc.FFSynchronizer(self.rx_pin, line, init=1)
         left = Signal(range(self._divisor))  # cycles to the middle of the next bit
         bits = Signal(range(11))  # to come
         taken = Signal(9)
-        m.d.sync += self.received.valid.eq(0)
+        m.d.sync += [self.received.valid.eq(0), before.eq(line)]
         m.d.comb += self.received.payload.eq(taken[:8])
-        with m.If(bits == 0), m.If(~line):
+        with m.If(bits == 0), m.If(before & ~line):  # an edge: a line that stays low has no bytes
             m.d.sync += [bits.eq(10), left.eq(self._divisor // 2 - 1)]
         with m.Elif(left != 0):
             m.d.sync += left.eq(left - 1)

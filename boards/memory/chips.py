@@ -48,7 +48,7 @@ class Chip:
         found = [clocks for clocks, period in self.latencies if period * mhz <= 1000]
         if not found:
             most = 1000 / min(period for _, period in self.latencies)
-            raise VtakitError(f"the SDRAM {self.name} has no CAS latency for a clock of {mhz:g} MHz; it runs at {most:.0f} MHz at most")
+            raise VtakitError(f"the SDRAM {self.name} cannot have a clock of {mhz:g} MHz: it runs at {most:.0f} MHz at most")
         return min(found)
 
     def timing(self, mhz: float, burst: int = 8) -> Dram:

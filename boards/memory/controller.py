@@ -30,7 +30,7 @@ class SdramController(wiring.Component):
     Members
     -------
     read, write : ``In``     AXI4
-    chip : ``Out``           pins, from registers
+    chip : ``Out``           pins, one register away: `vtakit.boards.memory.pins`
     ready : ``Out(1)``       the chip is initialised
 
     Raises VtakitError for a chip that it cannot serve.
@@ -73,24 +73,22 @@ class SdramController(wiring.Component):
             answers.eq(answers + writing.written - answered),
         ]
 
-        # Pins. The initialisation's command is NOP once the scheduler's may be another.
+        # Pins, before their registers. The initialisation's command is NOP once the scheduler's may be another.
         m.d.comb += [scheduler.enable.eq(initialisation.done), self.ready.eq(initialisation.done)]
         first, then, pins = initialisation.command, scheduler.command, self.chip
-        kind = first.kind.as_value() | then.kind.as_value()
+        kind = first.kind | then.kind
         is_read, is_write = Signal(), Signal()
         m.d.comb += [
             is_read.eq(then.kind == Kind.READ), is_write.eq(then.kind == Kind.WRITE),
             reading.start.eq(is_read), reading.column.eq(scheduler.column),
             writing.start.eq(is_write), writing.column.eq(scheduler.column),
         ]
-        words = Signal(dram.width, reset_less=True)
-        m.d.sync += [
+        m.d.comb += [
             pins.cke.eq(1), pins.cs_n.eq(0), Cat(pins.we_n, pins.cas_n, pins.ras_n).eq(~kind),
             pins.ba.eq(then.bank), pins.a.eq(first.address | then.address),
             pins.dqm.eq(writing.mask | (~initialisation.done).replicate(len(pins.dqm))),
-            pins.dq_o.eq(writing.words), pins.dq_oe.eq(writing.drives), words.eq(pins.dq_i),
+            pins.dq_o.eq(writing.words), pins.dq_oe.eq(writing.drives), reading.words.eq(pins.dq_i),
         ]
-        m.d.comb += reading.words.eq(words)
         return m
 
     def _queue(self, m: Module, name: str, bursts: stream.Interface, ends: Value) -> stream.Interface:
@@ -98,7 +96,8 @@ class SdramController(wiring.Component):
         m.submodules[f"{name}_split"] = split = Requests(self._params, self._dram)
         shape = split.requests.payload.shape()
         m.submodules[name] = queue = fifo.SyncFIFO(width=len(Value.cast(split.requests.payload)), depth=self._outstanding)
-        under_way, has_room = Signal(range(self._outstanding + 1), name=f"{name}_under_way"), Signal(name=f"{name}_room", init=1)
+        under_way = Signal(range(self._outstanding + 1), name=f"{name}_under_way")
+        has_room = Signal(name=f"{name}_room", init=1)
         taken, after = bursts.valid & bursts.ready, Signal.like(under_way)
         m.d.comb += [
             split.bursts.payload.eq(bursts.payload), split.bursts.valid.eq(bursts.valid & has_room), bursts.ready.eq(has_room),
@@ -115,12 +114,13 @@ def check(params: CoreParams, dram: Dram) -> None:
     """Raise VtakitError for a chip that the controller cannot serve."""
     unlike = {
         "kind": dram.kind == "sdram", "clock": dram.clock == 1, "policy": dram.policy == "open", "tcwl": dram.tcwl == 0,
-        "tcmd": dram.tcmd == 1, "trcd": dram.trcd >= 2, "trp": dram.trp >= 2, "ahead": dram.ahead in (1, 2),
-        "tfaw": dram.tfaw == 0, "burst": 2 <= dram.burst <= 8, "banks": dram.banks >= 2, "width": dram.width <= params.bus_bits // 2,
+        "tfaw": dram.tfaw == 0, "tcmd": dram.tcmd == 1, "trcd": dram.trcd >= 2, "trp": dram.trp >= 2,
+        "ahead": dram.ahead in (1, 2), "burst": 2 <= dram.burst <= 8, "banks": dram.banks >= 2,
+        "width": dram.width <= params.bus_bits // 2,
     }
     wrong = [f"{name} {getattr(dram, name)}" for name, fits in unlike.items() if not fits]
     if wrong:
         raise VtakitError(
-            f"the SDRAM controller cannot serve a chip with {', '.join(wrong)}: kind is 'sdram', clock 1, policy 'open', tcwl and "
-            f"tfaw 0, tcmd 1, trcd and trp at least 2, ahead 1 or 2, burst 2 to 8, banks at least 2, and width at most half of the "
-            f"bus of {params.bus_bits} bits")
+            f"the SDRAM controller cannot serve a chip with {', '.join(wrong)}: kind is 'sdram', clock 1, policy 'open', tcwl "
+            "and tfaw 0, tcmd 1, trcd and trp at least 2, ahead 1 or 2, burst 2 to 8, banks at least 2, width at most half of "
+            f"the bus of {params.bus_bits} bits")

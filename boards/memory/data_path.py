@@ -1,5 +1,6 @@
 """Words of the chip and beats of the port: what comes behind a READ, and what goes beside a WRITE."""
 
+from itertools import pairwise
 from typing import Any
 
 from amaranth.hdl import Cat, Module, Mux, Signal
@@ -61,18 +62,23 @@ class ReadPath(wiring.Component):
         waiting = data.StructLayout({"valid": 1, "column": column(params, dram)})
         line = [Signal(waiting, name=f"waiting{n}") for n in range(COMMAND_CLOCKS + dram.tcas + CAPTURE_CLOCKS - 1)]
         m.d.sync += [line[0].valid.eq(self.start), line[0].column.eq(self.column)]
-        m.d.sync += [after.eq(before) for before, after in zip(line, line[1:], strict=False)]
+        m.d.sync += [after.eq(before) for before, after in pairwise(line)]
         burst = _Burst(m, params, dram, line[-1].valid, line[-1].column)
         earlier = Signal((words_a_beat(params, dram) - 1) * dram.width, reset_less=True)
         beat = Cat(earlier, self.words)
-        m.d.sync += earlier.eq(beat[dram.width :])
+        with m.If(burst.active):  # between the commands of one beat there may be a refresh
+            m.d.sync += earlier.eq(beat[dram.width :])
         shape = data.StructLayout({"data": params.bus_bits, "last": 1})
         m.submodules.beats = beats = fifo.SyncFIFOBuffered(width=params.bus_bits + 1, depth=self._depth)
         m.submodules.out = out = Slice(shape)
+        # A beat goes round the queue while that is empty.
+        complete, passes = Signal(), Signal()
+        whole = Signal(shape)
         m.d.comb += [
-            beats.w_en.eq(burst.active & burst.ends_beat & burst.keep),
-            beats.w_data.eq(Cat(beat, burst.column.ends & burst.is_last)),
-            out.i.valid.eq(beats.r_rdy), out.i.payload.eq(beats.r_data), beats.r_en.eq(out.i.ready),
+            complete.eq(burst.active & burst.ends_beat & burst.keep), passes.eq(out.i.ready & (beats.level == 0)),
+            whole.data.eq(beat), whole.last.eq(burst.column.ends & burst.is_last),
+            beats.w_en.eq(complete & ~passes), beats.w_data.eq(whole), beats.r_en.eq(out.i.ready),
+            out.i.valid.eq(Mux(passes, complete, beats.r_rdy)), out.i.payload.eq(Mux(passes, whole, beats.r_data)),
             self.r.valid.eq(out.o.valid), out.o.ready.eq(self.r.ready), self.r.payload.data.eq(out.o.payload.data),
             self.r.payload.last.eq(out.o.payload.last),
         ]

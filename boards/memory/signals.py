@@ -1,7 +1,9 @@
 """Signals between the parts of the controller, and the pins of the chip."""
 
+from enum import IntEnum
+
 from amaranth.hdl import unsigned
-from amaranth.lib import data, enum, wiring
+from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
 from vtakit.hw.dram import Dram
@@ -10,7 +12,10 @@ from vtakit.hw.params import CoreParams
 PRECHARGE_ALL_BIT = 10  # of the address pins
 
 
-class Kind(enum.Enum, shape=3):
+KIND_BITS = 3
+
+
+class Kind(IntEnum):
     """Command of the chip. Values are RAS, CAS and WE, active high."""
 
     NOP = 0b000
@@ -68,11 +73,11 @@ def column(params: CoreParams, dram: Dram) -> data.StructLayout:
 
 def command(dram: Dram) -> data.StructLayout:
     """Command and its address pins."""
-    return data.StructLayout({"kind": Kind, "bank": bits(dram.banks), "address": address_bits(dram)})
+    return data.StructLayout({"kind": KIND_BITS, "bank": bits(dram.banks), "address": address_bits(dram)})
 
 
 def chip_pins(dram: Dram) -> wiring.Signature:
-    """Pins of the chip but its clock, as the controller sees them; `dq_oe` drives the data bus."""
+    """Pins of the chip but its clock, as the FPGA sees them; `dq_oe` drives the data bus."""
     return wiring.Signature({
         "cke": Out(1), "cs_n": Out(1, init=1), "ras_n": Out(1, init=1), "cas_n": Out(1, init=1), "we_n": Out(1, init=1),
         "ba": Out(bits(dram.banks)), "a": Out(address_bits(dram)), "dqm": Out(dram.width // 8, init=(1 << dram.width // 8) - 1),

@@ -115,6 +115,14 @@ class Names:
                 return ours, self._blocks[ours[:cut]]
         return ours, ""
 
+    def block(self, name: str, depth: int) -> str:
+        """The block that a cell is in, by its name, with at most `depth` names of its path; empty at the top."""
+        ours = name.removeprefix("\\")
+        for cut in [match.start() for match in reversed(list(_BOUNDARY.finditer(ours)))]:
+            if ours[:cut] in self._blocks:
+                return ".".join(ours[:cut].split(".")[:depth])
+        return ""
+
 
 def source_of(attribute: str) -> str:
     """The first place in Python that yosys's attribute `src` names, as file and line; empty if there is none."""
@@ -132,12 +140,35 @@ def read_placed(report: str, names: Names) -> tuple[float, tuple[Hop, ...]]:
 
     Raises ValueError if the report has no clock.
     """
-    found = json.loads(report)
-    clocks = {clock: result["achieved"] for clock, result in found["fmax"].items()}
+    clocks = read_clocks(report, names)
     if len(clocks) != 1:
         raise ValueError(f"nextpnr's report has {len(clocks)} clocks")
-    (clock, fmax), = clocks.items()
-    steps = next(path["path"] for path in found["critical_paths"] if path["from"] == path["to"] == f"posedge {clock}")
+    return clocks[0].fmax_mhz, clocks[0].path
+
+
+@dataclass(frozen=True, slots=True)
+class Clock:
+    """A clock after place and route: its net, the frequency that it reaches and the one that it is to have, its slowest path."""
+
+    net: str
+    fmax_mhz: float
+    wanted_mhz: float
+    path: tuple[Hop, ...]
+
+
+def read_clocks(report: str, names: Names) -> tuple[Clock, ...]:
+    """The clocks in the text of nextpnr's --report that drive registers."""
+    found = json.loads(report)
+    paths = {path["from"]: path["path"] for path in found["critical_paths"] if path["from"] == path["to"]}
+    return tuple(
+        Clock(clock.removeprefix("$glbnet$"), round(result["achieved"], 2), round(result["constraint"], 2),
+              _hops(paths.get(f"posedge {clock}", []), names))
+        for clock, result in found["fmax"].items()
+    )
+
+
+def _hops(steps: list[dict[str, Any]], names: Names) -> tuple[Hop, ...]:
+    """The pieces of a path in nextpnr's report."""
     hops, cell_ns = [], 0.0
     for step in steps:
         if step["type"] != "routing":
@@ -145,8 +176,9 @@ def read_placed(report: str, names: Names) -> tuple[float, tuple[Hop, ...]]:
             continue
         hops.append(Hop(*names.find(step["net"]), round(cell_ns, 3), round(step["delay"], 3)))
         cell_ns = 0.0
-    hops.append(Hop(*names.find(steps[-1]["to"]["cell"]), round(cell_ns, 3), 0.0))
-    return round(fmax, 2), tuple(hops)
+    if steps:
+        hops.append(Hop(*names.find(steps[-1]["to"]["cell"]), round(cell_ns, 3), 0.0))
+    return tuple(hops)
 
 
 def read_sta(text: str, names: Names) -> tuple[float, tuple[Hop, ...]]:

@@ -134,6 +134,18 @@ def _check_simulated(given: Sequence[str], device: str | None) -> None:
                           f"add --device {SIMULATED_MEMORY[0]}")
 
 
+def add_board(parser: argparse.ArgumentParser) -> None:
+    """Declare the options of a simulated board."""
+    parser.add_argument("--memory", metavar="WAY", help="of device sim:ulx3s: link (default), by which all bytes go over the "
+                        "serial line, or chip: the simulated chip's content is read and written directly, which takes no time")
+
+
+def board_options(args: argparse.Namespace) -> dict[str, Any]:
+    """Return the options that `add_board` says, if any."""
+    memory = getattr(args, "memory", None)
+    return {} if memory is None else {"memory": memory}
+
+
 def bus_bytes_of(options: Mapping[str, Any]) -> float:
     """Return the bytes that a simulated memory system moves a cycle at most, in each direction."""
     bus = options.get("bus_bits", REFERENCE.bus_bits) / 8

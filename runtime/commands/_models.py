@@ -13,6 +13,7 @@ from vtakit.runtime.commands._arguments import (
     add_config,
     add_core,
     add_system,
+    board_options,
     core_of,
     memory_system,
     number,
@@ -217,7 +218,7 @@ def target_of(args: argparse.Namespace, host: str | None) -> "Target":
 def module_of(args: argparse.Namespace) -> "Module":
     """Return the module that the arguments of `add_model`, --device and `add_memory_system` name: loaded, or compiled."""
     device = args.device
-    options = memory_system(args, device)
+    options = memory_system(args, device) | board_options(args)
     if args.model.suffix != MODULE_SUFFIX:
         refuse_module_options(args)
         return compiled(args, device=device, **options)
@@ -228,7 +229,7 @@ def module_of(args: argparse.Namespace) -> "Module":
     if args.shape or args.batch != 1 or args.precision != "float32" or given:
         raise VtakitError(f"{str(args.model)!r} is compiled already: --shape, --batch, --config, --isa, --machine, --precision, "
                           "--decisions, --tuned and options of a smaller core go with a model that is not")
-    options = simulated_system(args, device)
+    options = simulated_system(args, device) | board_options(args)
     return load(args.model, device, trusted=args.trusted or None, recompile=args.recompile, **options)
 
 

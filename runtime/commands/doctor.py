@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 _JOBS = {
     "core": "models on this CPU, quantization, assembler, checker, functional simulator",
     "sim": "RTL simulation, and machine code for the functional simulator",
-    "fpga": "synthesis, place and route: resources and clock frequency on FPGAs; no bitstreams yet",
+    "fpga": "synthesis, place and route, bitstreams of boards",
+    "board": "running models on a board at a serial port",
     "plot": "pictures and HTML pages of reports",
     "tune": "tuning of models, templates and expressions, here and on workers",
     "sign": "signing module files, and loading only signed ones",
@@ -89,10 +90,28 @@ def run(args: argparse.Namespace) -> int:
     for job in jobs:
         state = "ready" if all(f.ok for f in findings if f.job == job) else "not ready"
         there.print(f"{job}: {state} ({_JOBS[job]})", highlight=False, soft_wrap=True)
+    _boards(there)
     _machine(there)
     _cache(there)
     asked = args.jobs or ["core"]
     return 0 if all(f.ok for f in findings if f.job in asked) else 1
+
+
+def _boards(there: "Console") -> None:
+    """Print for each board what of building, loading and using a bitstream this machine is ready for."""
+    from vtakit.boards.bitstream.targets import TARGETS
+
+    ready = {job: all(finding.ok for finding in findings_for([job])) for job in ("fpga", "board")}
+    build, use = (f"ready to {what}" if ready[job] else f"to {what} it: pip install 'vtakit[{job}]'"
+                  for job, what in (("fpga", "build"), ("board", "use")))
+    for target in TARGETS.values():
+        if not target.design:
+            there.print(f"board {target.name}: no design yet: it needs {target.missing}", highlight=False, soft_wrap=True)
+            continue
+        names = [command[0] for command in target.programs]
+        found = [name for name in names if shutil.which(name)]
+        load = f"ready to load with {found[0]}" if found else f"to load a bitstream install {' or '.join(names)}"
+        there.print(f"board {target.name}: {build}; {load}; {use}", highlight=False, soft_wrap=True, markup=False)
 
 
 def _machine(there: "Console") -> None:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from vtakit.base.errors import VtakitError
 from vtakit.base.text import one_line
-from vtakit.runtime.commands._arguments import add_memory_system, check_outputs
+from vtakit.runtime.commands._arguments import add_board, add_memory_system, check_outputs
 from vtakit.runtime.commands._models import add_model, add_module, arrays, model_files, module_of, say_placement, warn_placement
 from vtakit.runtime.terminal import console, say
 
@@ -32,12 +32,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_module(parser)
     parser.add_argument("--device", metavar="DEVICE",
                         help="cpu; with --target vta fsim, the functional simulator (default), rtl, the hardware in "
-                        "Verilator, or cycle, which counts the cycles of rtl")
+                        "Verilator, cycle, which counts the cycles of rtl, sim:ulx3s, a whole board in Verilator, or "
+                        "board:/dev/ttyUSB0, a board at a serial port")
     parser.add_argument("--input", type=Path, metavar="IN.npz", help="arrays, by the names of the inputs")
     parser.add_argument("--output", type=Path, metavar="OUT.npz", help="file for the results")
     parser.add_argument("--json", type=Path, metavar="REPORT.json", help="file for the cost of each layer")
     parser.add_argument("--profile", action="store_true", help="print the cost of each layer: cycles, or time on the CPU")
     add_memory_system(parser)
+    add_board(parser)
 
 
 def run(args: argparse.Namespace) -> int:

@@ -42,7 +42,8 @@ def run(args: argparse.Namespace) -> int:
     from rich.progress import SpinnerColumn, TimeElapsedColumn
 
     with needs("synthesis", "fpga"):
-        from vtakit.boards.synth import find_device, synthesise
+        from vtakit.boards.synth import find_device
+        from vtakit.boards.synth.flow import synthesise
         from vtakit.boards.synth.tools import check_yosys
         from vtakit.hw.params import CoreParams
 

@@ -117,7 +117,8 @@ class Driver:
 def connect(device: str = "fsim", config: ConfigLike = "default", **options: Any) -> Driver:
     """Open a device.
 
-    device    "fsim"; "rtl", the hardware in Verilator; or "cycle", which has the cycles of "rtl" and the results of "fsim"
+    device    "fsim"; "rtl", the hardware in Verilator; "cycle", which has the cycles of "rtl" and the results of "fsim";
+              "sim:ulx3s", a whole board in Verilator; or "board:/dev/ttyUSB0", a board at a serial port
     config    a VTAConfig, a name, a mapping of LOG_… keys or the path of a JSON file of them
     options   of the device: see `open_device` of `vtakit.runtime.vta.fsim`, `….cycle` and `….rtl`, and
               `vtakit.sim.rtl.surroundings`

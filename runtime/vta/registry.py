@@ -10,11 +10,11 @@ from vtakit.runtime.vta.device import Device
 from vtakit.sim.api import ConfigLike, check_options, device_kind, unknown_device
 
 # Modules with a function `open_device(config, **options) -> Device`, and the names of those as `OPTIONS`. Where there may be
-# several of a kind, `PLACE` is an example of the place that its name ends in, as in "board:/dev/ttyUSB0", and the function takes
-# (config, name, place, **options).
+# several of a kind, `PLACE` is an example of the place that its name ends in, as in "board:/dev/ttyUSB0", the function takes
+# (config, name, place, **options), and `check_place(name, place)` raises early, before minutes of compiling, if nothing is there.
 DEVICES = {
     "fsim": "vtakit.runtime.vta.fsim", "cycle": "vtakit.runtime.vta.cycle", "rtl": "vtakit.runtime.vta.rtl",
-    "board": "vtakit.runtime.vta.link.board",
+    "sim:ulx3s": "vtakit.runtime.vta.board", "board": "vtakit.runtime.vta.link.board",
 }
 _EXTRAS = {"board": "board"}  # that bring what a device needs; "sim" for the others
 
@@ -49,6 +49,8 @@ def _find(name: str) -> ModuleType:
     example = getattr(module, "PLACE", "")
     if example and name in (kind, f"{kind}:"):
         raise VtakitError(f"device {name!r} needs the place of the board behind a colon: {kind}:{example}")
-    if not example and name != kind:
+    if example:
+        module.check_place(name, name.partition(":")[2])
+    elif name != kind:
         raise VtakitError(f"there is one device {kind!r} only, and {name!r} names a place: give {kind!r}")
     return module

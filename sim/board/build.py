@@ -1,4 +1,4 @@
-"""From the Verilog of a board and a harness in C++ to a shared library, built once and kept by the hash of all that decides it."""
+"""From the Verilog of a board and a harness in C++ to a shared library, built once and kept by its hash."""
 
 import hashlib
 import os
@@ -77,7 +77,8 @@ def library(
 
 def _call(commands: list[list[str]], work: Path) -> None:
     try:
-        run_tools(commands, jobs=os.cpu_count() or 1, limit_seconds=TOOL_SECONDS, work=work, environment=os.environ | wheel_environment())
+        around = os.environ | wheel_environment()
+        run_tools(commands, jobs=os.cpu_count() or 1, limit_seconds=TOOL_SECONDS, work=work, environment=around)
     except ToolError as error:
         log = work.with_suffix(LOG)
         log.write_text(error.output)

@@ -1,7 +1,19 @@
-"""The C interface of a simulated board."""
+"""The library of a simulated board: its C interface, loaded."""
 
 import ctypes
-from typing import Protocol
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+from vtakit.base.errors import VtakitError
+from vtakit.cache.libraries import load_library
+from vtakit.sim.board import build
+
+HARNESS = Path(__file__).with_name("harness.cpp")
+INTERFACE = Path(__file__).with_name("harness.h")
+_COUNTS = ("width", "banks", "rows", "columns", "refreshes")
+_TIMES = ("trcd", "trp", "tras", "tras_most", "trc", "trrd", "twr", "trfc", "refresh", "power_up")
+_MODE_CLOCKS = 2  # tMRD of every SDR SDRAM
 
 
 class Datasheet(Protocol):
@@ -20,9 +32,17 @@ class CSdram(ctypes.Structure):
         "trfc", "refresh", "power_up", "refreshes", "tmrd_clocks")]
 
 
-_COUNTS = ("width", "banks", "rows", "columns", "refreshes")
-_TIMES = ("trcd", "trp", "tras", "tras_most", "trc", "trrd", "twr", "trfc", "refresh", "power_up")
-_MODE_CLOCKS = 2  # tMRD of every SDR SDRAM
+class CSettings(ctypes.Structure):
+    """`struct board_settings` of harness.h."""
+
+    _fields_ = [("chip", CSdram), ("memory", ctypes.c_void_p), ("divisor", ctypes.c_uint64)]
+
+
+@dataclass(frozen=True, slots=True)
+class Library:
+    """A loaded library."""
+
+    functions: Any = field(repr=False)
 
 
 def c_sdram(chip: Datasheet, mhz: float) -> CSdram:
@@ -34,3 +54,24 @@ def c_sdram(chip: Datasheet, mhz: float) -> CSdram:
         **{name: int(getattr(chip, name)) for name in _COUNTS},
         **{name: round(1000 * getattr(chip, name)) for name in _TIMES},
     )
+
+
+def library(verilog: str, what: str) -> Library:
+    """Return the library of a board's Verilog, built now if it is not kept. Raises `VtakitError` if that fails."""
+    product = build.library(verilog, HARNESS, what=what, headers=(INTERFACE,))
+    try:
+        functions = load_library(product.path, product.data)
+    except OSError as error:
+        raise VtakitError(f"cannot load the model of a board {product.path}: {error}") from None
+    model, u64 = ctypes.c_void_p, ctypes.c_uint64
+    signatures: dict[str, tuple[Any, list[Any]]] = {
+        "board_open": (model, [ctypes.POINTER(CSettings)]), "board_advance": (ctypes.c_int, [model, u64]),
+        "board_send": (None, [model, ctypes.c_char_p, u64]),
+        "board_receive": (ctypes.c_int64, [model, ctypes.c_void_p, u64, u64]),
+        "board_counts": (None, [model, ctypes.POINTER(u64)]), "board_error": (ctypes.c_char_p, [model]),
+        "board_close": (None, [model]),
+    }
+    for name, (result, arguments) in signatures.items():
+        function = getattr(functions, name)
+        function.restype, function.argtypes = result, arguments
+    return Library(functions)

@@ -33,7 +33,6 @@ class Sdram {
 
     uint64_t activates = 0, reads = 0, writes = 0, refreshes = 0; // commands
     const std::string& error() const { return error_; }
-    bool ready() const { return mode_loaded_; }
 
     // A rising edge of the clock.
     void clock(const Pins& pins) {

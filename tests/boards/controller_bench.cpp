@@ -51,9 +51,8 @@ struct bench_settings {
     struct sdram_chip chip;
     uint8_t* memory;
     uint8_t* wanted;     // the same size; both are filled here
-    uint64_t size, seed, pattern, requests, write_percent, stall, pause, max_cycles;
+    uint64_t size, seed, pattern, requests, write_percent, stall, pause, rests, max_cycles;
     const struct replayed* trace;
-    uint64_t trace_length;
 };
 
 struct bench_result {
@@ -75,7 +74,7 @@ void bench_run(const bench_settings* s, bench_result* result) {
     std::deque<Burst> reads, writes;           // under way: offered, or taken and not answered
     size_t reads_taken = 0, writes_taken = 0;  // addresses taken, from the front of each
     size_t data_at = 0;                        // the burst whose data are sent, in `writes`
-    uint64_t made = 0, stream_at[4] = {};
+    uint64_t made = 0, rest = 0, stream_at[4] = {};
     for (auto& at : stream_at) at = random.below(s->size / kPage) * kPage;
     bool ar_valid = false, aw_valid = false, w_valid = false;
     std::string error;
@@ -94,13 +93,14 @@ void bench_run(const bench_settings* s, bench_result* result) {
     auto draw = [&]() {
         Burst burst{};
         bool writing = random.percent(s->write_percent);
+        int stream = 0;
         if (s->pattern == kReplay) {
             const replayed& next = s->trace[made];
             burst.address = next.address, burst.beats = next.beats, writing = next.writes;
         } else if (s->pattern == kSequential) {
             burst.beats = BURST_BEATS, burst.address = stream_at[0];
         } else if (s->pattern == kStreams) {
-            const int stream = random.below(4);
+            stream = random.below(4);
             writing = stream == 3;
             burst.beats = BURST_BEATS, burst.address = stream_at[stream];
         } else {
@@ -114,11 +114,7 @@ void bench_run(const bench_settings* s, bench_result* result) {
         auto& mine = writing ? writes : reads;
         if (mine.size() >= 12 || overlaps(reads, burst) || overlaps(writes, burst)) return false;
         if (s->pattern == kSequential) stream_at[0] = (stream_at[0] + burst.beats * kBytes) % s->size;
-        if (s->pattern == kStreams) {
-            uint64_t& at = stream_at[writing ? 3 : 0];
-            for (auto& each : stream_at) if (each == burst.address) { each = (each + burst.beats * kBytes) % s->size; break; }
-            (void)at;
-        }
+        if (s->pattern == kStreams) stream_at[stream] = (stream_at[stream] + burst.beats * kBytes) % s->size;
         if (writing) {
             burst.data.resize(burst.beats * kBytes), burst.strobes.resize(burst.beats * kBytes);
             for (auto& each : burst.data) each = random.next() >> 24;
@@ -175,7 +171,9 @@ void bench_run(const bench_settings* s, bench_result* result) {
         pins.IN(dq_i) = word;
         if (pins.ready) {
             if (!result->first_cycle) result->first_cycle = cycle;
-            for (int tries = 0; tries < 2 && made < s->requests && !random.percent(s->pause); tries++) draw();
+            if (s->rests && !rest && random.below(2000) < s->rests) rest = random.below(3000);  // nothing is asked for
+            if (rest) rest--;
+            for (int tries = rest ? 2 : 0; tries < 2 && made < s->requests && !random.percent(s->pause); tries++) draw();
         }
         if (!ar_valid && reads.size() > reads_taken && !random.percent(s->stall)) {
             const Burst& burst = reads[reads_taken];

@@ -1,7 +1,7 @@
 """The SDRAM controller in Verilator beside a checking chip, under random traffic.
 
-    python tests/boards/controller_bench.py [--requests 1000000] [--seed 0]   random requests of each pattern
-    python tests/boards/controller_bench.py --bandwidth                       share of the peak, by pattern
+    python tests/boards/controller_bench.py [--requests 1000000] [--seed 0]  random requests of three patterns, a third each
+    python tests/boards/controller_bench.py --bandwidth                      share of the peak, by pattern and of a core's traffic
 
 Run as a command it needs vtakit to be importable.
 """
@@ -19,20 +19,33 @@ import numpy as np
 from amaranth.back import verilog
 from amaranth.hdl import Module
 from amaranth.lib import wiring
-from amaranth.lib.wiring import In, Out
+from amaranth.lib.wiring import In, Out, connect
 
 from vtakit.boards.memory.chips import Chip, find_chip
 from vtakit.boards.memory.controller import SdramController
+from vtakit.boards.memory.pins import ChipRegisters
 from vtakit.boards.memory.signals import chip_pins
 from vtakit.cache.libraries import load_library
 from vtakit.hw.dram import Dram
 from vtakit.hw.interfaces import axi_read, axi_write
+from vtakit.hw.isa.codec import decode
+from vtakit.hw.isa.config import INSN_BYTES, NAMED
+from vtakit.hw.isa.insns import MEMORIES, Opcode
 from vtakit.hw.params import CoreParams
 from vtakit.hw.top import TOP_NAME
 from vtakit.sim.board.build import library
 from vtakit.sim.board.library import CSdram, c_sdram
+from vtakit.sim.workloads import Conv2d, conv2d_program
 
 HARNESS = Path(__file__).with_name("controller_bench.cpp")
+BURSTS = np.dtype([("address", "<u8"), ("beats", "<u4"), ("writes", "<u4")])  # `struct replayed`
+LONGEST_BYTES = 128  # of the core's bursts
+SHAPES = {  # layers of ResNet-18
+    "56x56, 64 -> 64, 3x3": Conv2d(height=56, width=56, in_channels=64, out_channels=64, kernel=3, stride=1, pad=1),
+    "28x28, 128 -> 256, 1x1, stride 2": Conv2d(
+        height=28, width=28, in_channels=128, out_channels=256, kernel=1, stride=2, pad=0),
+    "14x14, 256 -> 256, 3x3": Conv2d(height=14, width=14, in_channels=256, out_channels=256, kernel=3, stride=1, pad=1),
+}
 PATTERNS = ("uniform", "rows", "sequential", "streams", "replay")
 POWER_UP_NS = 100_000
 
@@ -59,13 +72,16 @@ class Flat(wiring.Component):
             for channel, member in signature.members.items():
                 stream = getattr(port, channel)
                 valid, ready = getattr(self, f"{channel}_valid"), getattr(self, f"{channel}_ready")
-                fields = [(getattr(self, f"{channel}_{n}"), stream.payload[n]) for n, _ in member.signature.members["payload"].shape]
+                names = [name for name, _ in member.signature.members["payload"].shape]
+                fields = [(getattr(self, f"{channel}_{name}"), stream.payload[name]) for name in names]
                 if member.flow is Out:
                     m.d.comb += [stream.valid.eq(valid), ready.eq(stream.ready), *(value.eq(pin) for pin, value in fields)]
                 else:
                     m.d.comb += [valid.eq(stream.valid), stream.ready.eq(ready), *(pin.eq(value) for pin, value in fields)]
+        m.submodules.pins = pins = ChipRegisters(self._dram)
+        connect(m, controller.chip, pins.inside)
         for name, member in chip_pins(self._dram).members.items():
-            mine, theirs = getattr(self, name), getattr(controller.chip, name)
+            mine, theirs = getattr(self, name), getattr(pins.chip, name)
             m.d.comb += mine.eq(theirs) if member.flow is Out else theirs.eq(mine)
         return m
 
@@ -73,8 +89,9 @@ class Flat(wiring.Component):
 class _Settings(ctypes.Structure):
     _fields_ = [
         ("chip", CSdram), ("memory", ctypes.c_void_p), ("wanted", ctypes.c_void_p),
-        *((name, ctypes.c_uint64) for name in ("size", "seed", "pattern", "requests", "write_percent", "stall", "pause", "max_cycles")),
-        ("trace", ctypes.c_void_p), ("trace_length", ctypes.c_uint64),
+        *((name, ctypes.c_uint64) for name in (
+            "size", "seed", "pattern", "requests", "write_percent", "stall", "pause", "rests", "max_cycles")),
+        ("trace", ctypes.c_void_p),
     ]
 
 
@@ -88,10 +105,15 @@ class _Result(ctypes.Structure):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """Counts of a run, and what went wrong, if anything; `share` is the part of the chip's peak that the port's beats took."""
+    """Counts of a run, and what went wrong, if anything.
+
+    first_cycle   in which the chip was ready
+    share         part of the chip's peak that the port's beats took from then on
+    """
 
     error: str
     cycles: int
+    first_cycle: int
     read_beats: int
     write_beats: int
     activates: int
@@ -100,39 +122,77 @@ class Outcome:
 
 
 class Bench:
-    """A controller for `dram` at `mhz` beside `chip`; `planted` is another controller in its place."""
+    """A controller for `dram` at `mhz` beside `chip`, which `dram` may differ from."""
 
-    def __init__(self, chip: Chip, mhz: float, *, dram: Dram | None = None, bus_bits: int = 64, planted: Any = None) -> None:
+    def __init__(
+        self, chip: Chip, mhz: float, *, dram: Dram | None = None, bus_bits: int = 64, optimize: str = "-O2",
+    ) -> None:
         self.chip, self.mhz = chip, mhz
         self.params = CoreParams(bus_bits=bus_bits)
         self.dram = dram or chip.timing(mhz)
         power_up = chip.clocks(chip.power_up, mhz)
-        make = planted or SdramController
-        controller = make(self.params, self.dram, power_up_clocks=power_up)
+        controller = SdramController(self.params, self.dram, power_up_clocks=power_up)
         text = str(verilog.convert(Flat(self.params, self.dram, controller), name=TOP_NAME, emit_src=False))
         product = library(
-            text, HARNESS, what="the SDRAM controller's bench",
+            text, HARNESS, what="the SDRAM controller's bench", optimize=optimize,
             defines={"BUS_BYTES": self.params.bus_bytes, "BURST_BEATS": self.params.burst_beats})
         self.functions = load_library(product.path, product.data)
 
     def run(
         self, pattern: str, requests: int, *, seed: int = 0, write_percent: int = 30, stall: int = 0, pause: int = 0,
-        trace: Any = None,
+        rests: int = 0, chip: Chip | None = None,
     ) -> Outcome:
-        """Serve so many requests and compare."""
+        """Serve so many random requests and compare.
+
+        rests : of 2,000 cycles, those that begin a rest of up to 3,000
+        chip  : another one than the bench's
+        """
+        drawn = {"seed": seed, "pattern": PATTERNS.index(pattern), "requests": requests, "write_percent": write_percent,
+                 "stall": stall, "pause": pause, "rests": rests}
+        return self._run(_Settings(c_sdram(chip or self.chip, self.mhz), **drawn))
+
+    def replay(self, bursts: Any) -> Outcome:
+        """Serve the bursts of an array, as soon as the controller takes them and none before them overlaps."""
+        return self._run(_Settings(
+            c_sdram(self.chip, self.mhz), pattern=PATTERNS.index("replay"), requests=len(bursts), trace=bursts.ctypes.data))
+
+    def _run(self, settings: _Settings) -> Outcome:
         size = self.dram.capacity_bytes
         memory, wanted = np.zeros(size, np.uint8), np.zeros(size, np.uint8)
-        settings = _Settings(
-            c_sdram(self.chip, self.mhz), memory.ctypes.data, wanted.ctypes.data, size, seed, PATTERNS.index(pattern), requests,
-            write_percent, stall, pause, 100_000 + 2_000 * requests, 0 if trace is None else trace.ctypes.data,
-            0 if trace is None else len(trace))
+        settings.memory, settings.wanted, settings.size = memory.ctypes.data, wanted.ctypes.data, size
+        settings.max_cycles = 100_000 + 2_000 * settings.requests
         result = _Result()
         self.functions.bench_run(ctypes.byref(settings), ctypes.byref(result))
         took = max(1, result.cycles - result.first_cycle)
         moved = (result.read_beats + result.write_beats) * self.params.bus_bytes
         return Outcome(
-            error=result.error.decode(), cycles=result.cycles, read_beats=result.read_beats, write_beats=result.write_beats,
+            error=result.error.decode(), cycles=result.cycles, first_cycle=result.first_cycle, read_beats=result.read_beats,
+            write_beats=result.write_beats,
             activates=result.activates, refreshes=result.refreshes, share=moved / (took * self.dram.peak_bytes_a_cycle))
+
+
+def core_traffic(config: str, shape: Conv2d) -> Any:
+    """Return the bursts of a convolution's program in its order, 64-bit bus: rows of LOADs and STOREs, and instructions."""
+    cfg, params, bursts = NAMED[config], CoreParams(), []
+
+    def move(address: int, size: int, writes: bool) -> None:
+        at, end = address // params.bus_bytes * params.bus_bytes, address + size
+        while at < end:  # as `BurstGenerator` cuts them
+            last = min((at // LONGEST_BYTES + 1) * LONGEST_BYTES, -(-end // params.bus_bytes) * params.bus_bytes)
+            bursts.append((at, (last - at) // params.bus_bytes, writes))
+            at = last
+
+    image = conv2d_program(cfg, shape).link()
+    for n in range(image.insn_count):
+        at = image.insn_addr + n * INSN_BYTES
+        if at % LONGEST_BYTES == 0:
+            move(at, LONGEST_BYTES, False)
+        insn = decode(cfg, int.from_bytes(image.dram[at : at + INSN_BYTES], "little"))
+        if insn.op in (Opcode.LOAD, Opcode.STORE):
+            size = MEMORIES[insn["memory_type"]].bytes_in(cfg)
+            for row in range(insn["y_size"] if insn["x_size"] else 0):
+                move((insn["dram_base"] + row * insn["x_stride"]) * size, insn["x_size"] * size, insn.op is Opcode.STORE)
+    return np.array(bursts, BURSTS)
 
 
 @cache
@@ -150,15 +210,22 @@ def main() -> None:
     args = parser.parse_args()
     bench = usual()
     if args.bandwidth:
-        for pattern, writes in (("sequential", 0), ("sequential", 100), ("sequential", 30), ("streams", 0)):
+        for pattern, writes in (("sequential", 0), ("sequential", 100), ("streams", 30), ("rows", 30), ("uniform", 30)):
             found = bench.run(pattern, 20_000, write_percent=writes)
             print(f"{pattern}, {writes} % writes: {100 * found.share:.1f} % of the peak {found.error}")
+        for config in ("default", "blk8"):
+            for name, shape in SHAPES.items():
+                found = bench.replay(core_traffic(config, shape))
+                moved = found.read_beats + found.write_beats
+                print(f"core {config}, {name}: {100 * found.share:.1f} % of the peak, "
+                      f"{100 * found.write_beats / moved:.0f} % writes {found.error}", flush=True)
         return
     for pattern in ("uniform", "rows", "streams"):
-        begin = time.monotonic()
-        found = bench.run(pattern, args.requests, seed=args.seed, stall=5, pause=10)
-        print(f"{pattern}: {args.requests:,} requests, seed {args.seed}, {found.cycles:,} clocks, {found.refreshes:,} refreshes, "
-              f"{found.activates:,} ACTIVATEs, {time.monotonic() - begin:.0f} s: {found.error or 'no violation, no wrong byte'}", flush=True)
+        begin, requests = time.monotonic(), -(-args.requests // 3)
+        found = bench.run(pattern, requests, seed=args.seed, stall=5, pause=10, rests=1)
+        print(f"{pattern}: {requests:,} requests, seed {args.seed}, {found.cycles:,} clocks, {found.refreshes:,} refreshes, "
+              f"{found.activates:,} ACTIVATEs, {time.monotonic() - begin:.0f} s: {found.error or 'no violation, no wrong byte'}",
+              flush=True)
         if found.error:
             sys.exit(1)
 

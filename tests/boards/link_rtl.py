@@ -15,7 +15,7 @@ from amaranth.lib.wiring import In, Out
 from link_support import PARAMS, FakeBus
 
 from vtakit.base.process import run_tools
-from vtakit.boards.host_map import BOARD_REGISTERS, HOST_ADDRESS_BITS
+from vtakit.boards.host_map import BOARD_PAGE, HOST_ADDRESS_BITS
 from vtakit.boards.link.link import Link
 from vtakit.cache.building import built_once
 from vtakit.cache.libraries import load_library
@@ -113,9 +113,8 @@ class VerilatedBoard:
         self._memory = (ctypes.c_char * len(bus.memory)).from_buffer(bus.memory)
         self._back = ctypes.create_string_buffer(_MOST_BYTES)
         self._settings = _Settings(ctypes.addressof(self._memory), len(bus.memory), stall, seed, pace)
-        for name, address in BOARD_REGISTERS.items():
-            self._settings.board[(address - BOARD_REGISTERS["board_identity"]) // 4] = bus.board.get(address, 0)
-            assert name
+        for address, value in bus.board.items():
+            self._settings.board[(address - BOARD_PAGE) // 4] = value
         self._handle = None
         self.reset()
 

@@ -3,12 +3,14 @@
 import random
 from collections import deque
 from dataclasses import dataclass
+from typing import Any
 
 from amaranth.sim import Simulator
 
 from vtakit.boards.host_map import BOARD_IDENTITY, BOARD_REGISTERS, HOST_ADDRESS_BITS
 from vtakit.boards.link.link import Link
 from vtakit.boards.link.model import BoardModel
+from vtakit.boards.link.protocol import MOST_PAYLOAD, REPLY_BYTES, Deframer, Operation, Reply, Request
 from vtakit.boards.link.uart import Uart
 from vtakit.hw.isa.config import NAMED
 from vtakit.hw.params import CoreParams
@@ -49,6 +51,16 @@ class FakeBus:
             return False
         self.memory[address : address + len(data)] = data
         return True
+
+
+def ask(operation: Operation, sequence: int, session: int = 1, **more: Any) -> bytes:
+    """The bytes of a request."""
+    return Request(session=session, sequence=sequence, operation=operation, **more).to_bytes()
+
+
+def replies(data: bytes) -> list[Reply | None]:
+    """The replies in bytes of a board."""
+    return [Reply.parse(content) for content in Deframer(REPLY_BYTES + MOST_PAYLOAD).feed(data)]
 
 
 def board_model(bus: FakeBus) -> BoardModel:
@@ -245,8 +257,8 @@ class RtlBoard:
                 while self._stalls():
                     await ctx.tick()
                 ctx.set(w.ready, 1)
-                beat = w.payload
-                *_, offered, word, strobes, last = await ctx.tick().sample(w.valid, beat.data, beat.strb, beat.last)
+                fields = w.payload.data, w.payload.strb, w.payload.last
+                *_, offered, word, strobes, last = await ctx.tick().sample(w.valid, *fields)
                 assert offered, "the memory waits for the link"
                 assert last == (beat == length)
                 ctx.set(w.ready, 0)

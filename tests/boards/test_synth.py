@@ -15,9 +15,9 @@ from support import raises
 from vtakit.base.errors import VtakitError
 from vtakit.base.process import ToolError
 from vtakit.base.writing import write_bytes
-from vtakit.boards.synth import DEVICES, Hop, Report, Usage, find_device, synthesise
+from vtakit.boards.synth import DEVICES, Hop, Report, Usage, find_device
 from vtakit.boards.synth.devices import Device
-from vtakit.boards.synth.flow import too_large
+from vtakit.boards.synth.flow import synthesise, too_large
 from vtakit.boards.synth.pins import to_rtlil
 from vtakit.boards.synth.products import pack_products
 from vtakit.boards.synth.report import Names, read_placed, read_sta, source_of, usage_of

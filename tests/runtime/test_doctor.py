@@ -56,6 +56,23 @@ def needing(name: str) -> set[str]:
 PACKAGES = sorted({Requirement(line).name for lines in NAMES.values() for line in lines} - {"vtakit"})
 
 
+NO_LOADER = "to load a bitstream install openFPGALoader or fujprog"
+
+
+@pytest.mark.parametrize(("missing", "loader", "says"), [
+    ("", "fujprog", "ready to build; ready to load with fujprog; ready to use"),
+    ("pyosys", "", f"to build it: pip install 'vtakit[fpga]'; {NO_LOADER}; ready to use"),
+    ("pyserial", "", f"ready to build; {NO_LOADER}; to use it: pip install 'vtakit[board]'"),
+])
+def test_what_a_board_needs_is_told(installed, monkeypatch, capsys, missing, loader, says):
+    installed.pop(missing, None)
+    monkeypatch.setattr(doctor.shutil, "which", lambda name: f"/bin/{name}" if name == loader else None)
+    cli.main(["doctor"])
+    said = capsys.readouterr().out
+    assert f"board ulx3s-85f: {says}\n" in said
+    assert "board ecpix5: no design yet: it needs a controller for its DDR3 memory\n" in said
+
+
 def test_every_extra_is_a_job_that_installations_are_tested_for():
     assert set(NAMES) - {"all"} == set(JOBS)
     (line,) = EXTRAS["all"]

@@ -184,8 +184,8 @@ def test_targets_that_cannot_be_are_told():
         vtakit.compile(network(), latency=3)
     with raises(TargetError, "target 'llvm' has no option 'config'; it is one of target 'vta'"):
         vtakit.compile(network(), config="tiny")
-    with raises(TargetError, "unknown device 'board'; known: cpu, cycle, fsim, rtl"):
-        vtakit.compile(network(), "vta", device="board")
+    with raises(TargetError, "unknown device 'fpga'; known: board, cpu, cycle, fsim, rtl, sim:ulx3s"):
+        vtakit.compile(network(), "vta", device="fpga")
 
 
 @pytest.mark.parametrize(("words", "says"), [

@@ -6,7 +6,7 @@ from vtakit.hw.isa.config import VTAConfig
 from vtakit.runtime.vta.device import Device
 from vtakit.runtime.vta.link.port import LinkPort
 from vtakit.runtime.vta.link.progress import shown
-from vtakit.runtime.vta.link.serial_line import BAUD, SerialTransport, patience_s
+from vtakit.runtime.vta.link.serial_line import BAUD, SerialTransport, check_port, patience_s
 from vtakit.runtime.vta.registers import RegisterDevice
 from vtakit.sim.api import integer, keywords
 from vtakit.sim.faults import DeviceError
@@ -28,6 +28,11 @@ def open_device(config: VTAConfig, name: str, place: str, *, baud: int = BAUD) -
         device = RegisterDevice(name, LinkPort(line, name, patience_s=patience_s(baud), progress=shown(name)), config)
         stack.pop_all()
     return device
+
+
+def check_place(name: str, place: str) -> None:
+    """Raise `DeviceError` if there is no such port."""
+    check_port(place, name)
 
 
 OPTIONS = keywords(open_device)

@@ -1,7 +1,9 @@
 """A serial port as the line to a board."""
 
+import errno
 import os
 import time
+from contextlib import suppress
 
 import serial
 from serial.tools import list_ports
@@ -25,10 +27,13 @@ class SerialTransport:
 
     def __init__(self, path: str, name: str, baud: int = BAUD) -> None:
         self._name = name
+        check_port(path, name)
         try:
             self._port = serial.Serial(path, baud, timeout=_LOOK_S, write_timeout=_WRITE_S, exclusive=True)
         except (OSError, ValueError) as error:  # of which pyserial's own are kinds
             raise DeviceError(f"device {name!r} cannot be opened: {_reason(error)}; {_listing()}") from None
+        with suppress(AttributeError, NotImplementedError, OSError, ValueError):  # what can, and of a kind that can
+            self._port.set_low_latency_mode(True)  # or an FTDI chip keeps what it has for 16 ms
 
     def send(self, data: bytes) -> None:
         """Hand bytes over."""
@@ -67,6 +72,12 @@ class SerialTransport:
         return DeviceError(f"the serial port of device {self._name!r} is gone: {_reason(error)}; is the board unplugged?")
 
 
+def check_port(path: str, name: str) -> None:
+    """Raise `DeviceError` if `path` is that of no file."""
+    if os.path.isabs(path) and not os.path.exists(path):
+        raise DeviceError(f"device {name!r} cannot be opened: there is no {path}; {_listing()}")
+
+
 def patience_s(baud: int) -> float:
     """The time without a reply after which requests are sent again: twice what fits a board's buffer, and an adapter's delay."""
     return 0.2 + 2 * BUFFER_BYTES * 10 / baud
@@ -74,6 +85,8 @@ def patience_s(baud: int) -> float:
 
 def _reason(error: Exception) -> str:
     number = getattr(error, "errno", None)
+    if number == errno.EAGAIN:
+        return "it is open in another program"
     return str(error) if number is None else os.strerror(number)
 
 

@@ -86,6 +86,8 @@ with step("what an extra would bring is refused with its name"):
     refused("plot", "vtakit", "report", "int8.onnx", "-o", "page.html")
     refused("plot", "vtakit", "sim", "add.vta", "--input", "x=x.bin", "--report", "page.html")
     refused("fpga", "vtakit", "synth", "--config", "tiny")
+    refused("fpga", "vtakit", "bitstream", "--board", "ulx3s-85f", "-o", "board.bit")
+    refused("board", "vtakit", "run", "int8.onnx", "--target", "vta", "--device", "board:/dev/ttyUSB0", "--input", "in.npz")
     refused("torch", "vtakit", "compile", "m.pt2", "-o", "o.vtak")
     refused("sign", "vtakit", "sign", "--new-key", "me")
     refused("tune", "vtakit", "tune", "int8.onnx", "--records", "r.jsonl")

@@ -1,0 +1,1 @@
+"""The FPGA's content around the core: memory arbiter, host's registers, self-test, clock."""

@@ -1,0 +1,76 @@
+"""Clocks of an ECP5: the dividers of its PLL."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from amaranth.hdl import Const, Instance, Signal
+
+from vtakit.base.errors import VtakitError
+
+_VCO_MHZ = (400, 800)
+_COMPARED_MHZ = (3.125, 400)  # what the phase detector takes
+_MOST_DIVISOR = 128
+_STEPS = 8  # of the phase, in a period of the VCO
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dividers:
+    """Dividers of input, feedback and outputs, all outputs alike.
+
+    mhz    the frequency that they make
+    """
+
+    input: int
+    feedback: int
+    output: int
+    mhz: float
+
+    def phase(self, degrees: float) -> tuple[int, int]:
+        """The two parameters of an output that comes so late, `CPHASE` and `FPHASE`."""
+        steps = round(degrees / 360 * self.output * _STEPS)
+        return self.base + steps // _STEPS, steps % _STEPS
+
+    @property
+    def base(self) -> int:
+        """`CPHASE` of an output in phase with the feedback."""
+        return (self.output - 1) // 2
+
+
+def dividers(from_mhz: float, to_mhz: float) -> Dividers:
+    """The dividers that make exactly a frequency, with the fastest phase detector.
+
+    Raises `VtakitError` if there are none.
+    """
+    found = []
+    for divisor in range(1, _MOST_DIVISOR + 1):
+        compared = from_mhz / divisor
+        feedback = round(to_mhz / compared)
+        if not (_COMPARED_MHZ[0] <= compared <= _COMPARED_MHZ[1] and 1 <= feedback <= _MOST_DIVISOR):
+            continue
+        outputs = [n for n in range(1, _MOST_DIVISOR + 1) if _VCO_MHZ[0] <= to_mhz * n <= _VCO_MHZ[1]]
+        if outputs and abs(compared * feedback - to_mhz) < 1e-6:
+            middle = sum(_VCO_MHZ) / 2
+            found.append(Dividers(input=divisor, feedback=feedback, output=min(outputs, key=lambda n: abs(to_mhz * n - middle)),
+                                  mhz=to_mhz))
+    if not found:
+        raise VtakitError(
+            f"the PLL of an ECP5 makes no {to_mhz:g} MHz from {from_mhz:g} MHz: whole dividers up to {_MOST_DIVISOR} and a VCO "
+            f"of {_VCO_MHZ[0]} to {_VCO_MHZ[1]} MHz do not meet; try a multiple of {from_mhz / 5:g} MHz")
+    return min(found, key=lambda each: each.input)
+
+
+def pll(made: Dividers, source: Any, out: Signal, late: Signal, locked: Signal, degrees: float) -> Instance:
+    """A PLL with the outputs `out` and, so many degrees behind it, `late`."""
+    coarse, fine = made.phase(degrees)
+    return Instance(
+        "EHXPLLL",
+        a_ICP_CURRENT="12", a_LPF_RESISTOR="8", a_MFG_ENABLE_FILTEROPAMP="1", a_MFG_GMCREF_SEL="2",
+        p_PLLRST_ENA="DISABLED", p_INTFB_WAKE="DISABLED", p_STDBY_ENABLE="DISABLED", p_DPHASE_SOURCE="DISABLED",
+        p_OUTDIVIDER_MUXA="DIVA", p_OUTDIVIDER_MUXB="DIVB", p_OUTDIVIDER_MUXC="DIVC", p_OUTDIVIDER_MUXD="DIVD",
+        p_CLKI_DIV=made.input, p_CLKFB_DIV=made.feedback, p_FEEDBK_PATH="CLKOP",
+        p_CLKOP_ENABLE="ENABLED", p_CLKOP_DIV=made.output, p_CLKOP_CPHASE=made.base, p_CLKOP_FPHASE=0,
+        p_CLKOS_ENABLE="ENABLED", p_CLKOS_DIV=made.output, p_CLKOS_CPHASE=coarse, p_CLKOS_FPHASE=fine,
+        i_CLKI=source, i_CLKFB=out, i_RST=Const(0), i_STDBY=Const(0), i_PHASESEL0=Const(0), i_PHASESEL1=Const(0),
+        i_PHASEDIR=Const(1), i_PHASESTEP=Const(1), i_PHASELOADREG=Const(1), i_PLLWAKESYNC=Const(0), i_ENCLKOP=Const(0),
+        o_CLKOP=out, o_CLKOS=late, o_LOCK=locked,
+    )

