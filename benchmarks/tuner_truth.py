@@ -1,9 +1,14 @@
 """The tuner against the truth: spaces of small layers on the accelerator, measured exhaustively by the cycle model.
 
-20 layers x 3 configurations x 3 memory systems. Every candidate of a space is compiled and run; then each search tunes each space
-anew, with costs from the table, and the trials are counted until it is within 1 % of the best.
+20 layers x 3 configurations x 3 memory systems. Every candidate of a space is lowered once, its program made for each system, and
+once for all where it is the same (`tuner_programs.py`), and run. Then each search tunes each space anew, with costs from the
+table, and the trials are counted until it is within 1 % of the best.
 
-    python benchmarks/tuner_truth.py --measure [--only TEXT]   add what is missing to the table (hours), a file for each space
+A candidate whose products or bytes alone (`vtakit.compiler.tune.vta_floors`) take twice the best so far on every system is
+excluded without a program, but for one in 20, which is run to confirm it; a run is ended after twice the best. Every measurement
+is compared with its floor, and those one in 20 are also compiled for each system from the start.
+
+    python benchmarks/tuner_truth.py --measure [--only TEXT]   add what is missing to the table (20 minutes of one core)
     python benchmarks/tuner_truth.py [--search NAME …]         trials of each search on the spaces that are measured
     python benchmarks/tuner_truth.py --transfer                the same with a model of half of the layers
 
@@ -12,6 +17,7 @@ and at least 5 times as many trials for random search. Exit status: 1 if it is n
 """
 
 import argparse
+import gc
 import json
 import math
 import sys
@@ -22,6 +28,10 @@ from importlib import import_module
 from pathlib import Path
 from statistics import median
 from typing import Any
+from zlib import crc32
+
+import numpy as np
+from tuner_programs import Programs
 
 from vtakit.compiler.graph.ir import Value
 from vtakit.compiler.graph.passes.base import run_passes
@@ -31,9 +41,10 @@ from vtakit.compiler.tune.search.registry import make_search, needs_model
 from vtakit.compiler.tune.space import defaults
 from vtakit.compiler.tune.task import Refused, alike
 from vtakit.compiler.tune.vta import VtaTask, tasks_of
+from vtakit.compiler.tune.vta_floors import floor_of
 from vtakit.hw.system import System
 from vtakit.runtime.cpu.evaluate import evaluator
-from vtakit.runtime.tune.cycles import cycles_of, program_of
+from vtakit.runtime.tune.cycles import cycles_of, function_of, program_of
 from vtakit.runtime.vta.target import Vta
 from vtakit.sim.faults import DeviceError
 
@@ -44,31 +55,32 @@ CONFIGS = ("blk32", "default", "compact")
 SYSTEMS = {"reference": System(), "half": System(bandwidth=0.5, latency=100), "quarter": System(bandwidth=0.25, latency=60)}
 WITHIN = 1.01  # of the best
 BATCH = 8  # trials between two looks at the model
-SLOW = 3  # times the best so far: a run is ended there, and its cost is that bound
+SLOW = 2  # times the best so far: a run is ended there, and its cost is that bound
+CONFIRMED = 20  # one in so many candidates that their floors exclude is run all the same
 Net = Any
 
-# Layers as networks have them, small enough that every candidate can be run.
+# Layers of the kinds that networks have, small enough that every candidate can be run.
 LAYERS: dict[str, Callable[[Net], Value]] = {
-    "conv3x3 7x7 32-32": lambda n: n.conv(n.input(1, 32, 7, 7), 32),
-    "conv3x3 11x11 32-32": lambda n: n.conv(n.input(1, 32, 11, 11), 32),
-    "conv3x3 7x7 96-32": lambda n: n.conv(n.input(1, 96, 7, 7), 32),
-    "conv3x3 5x5 64-96": lambda n: n.conv(n.input(1, 64, 5, 5), 96),
-    "conv3x3/2 14x14 32-32": lambda n: n.conv(n.input(1, 32, 14, 14), 32, stride=2),
-    "conv3x3 dilated 9x9 32-32": lambda n: n.conv(n.input(1, 32, 9, 9), 32, dilation=2),
-    "conv5x5 7x7 32-32": lambda n: n.conv(n.input(1, 32, 7, 7), 32, 5),
-    "conv1x1 14x14 64-32": lambda n: n.conv(n.input(1, 64, 14, 14), 32, 1),
-    "conv1x1 7x7 128-64": lambda n: n.conv(n.input(1, 128, 7, 7), 64, 1),
-    "conv1x1 13x13 32-96": lambda n: n.conv(n.input(1, 32, 13, 13), 96, 1),
-    "conv1x1/2 14x14 64-64": lambda n: n.conv(n.input(1, 64, 14, 14), 64, 1, 2),
-    "conv3x3+skip 7x7 32-32": lambda n: n.conv(n.input(1, 32, 7, 7), 32, skip=n.input(1, 32, 7, 7, name="y")),
-    "conv1x1+skip 11x11 96-32": lambda n: n.conv(n.input(1, 96, 11, 11), 32, 1, skip=n.input(1, 32, 11, 11, name="y")),
-    "conv3x3 wide 3x28 32-32": lambda n: n.conv(n.input(1, 32, 3, 28), 32),
-    "deconv4x4/2 7x7 32-32": lambda n: n.deconv(n.input(1, 32, 7, 7), 32),
+    "conv3x3 5x5 32-32": lambda n: n.conv(n.input(1, 32, 5, 5), 32),
+    "conv3x3 7x7 32-16": lambda n: n.conv(n.input(1, 32, 7, 7), 16),
+    "conv3x3 9x9 16-32": lambda n: n.conv(n.input(1, 16, 9, 9), 32),
+    "conv3x3 3x3 64-32": lambda n: n.conv(n.input(1, 64, 3, 3), 32),
+    "conv3x3 3x3 96-32": lambda n: n.conv(n.input(1, 96, 3, 3), 32),
+    "conv3x3 wide 3x14 32-16": lambda n: n.conv(n.input(1, 32, 3, 14), 16),
+    "conv3x3/2 9x9 32-32": lambda n: n.conv(n.input(1, 32, 9, 9), 32, stride=2),
+    "conv3x3 dilated 5x5 32-32": lambda n: n.conv(n.input(1, 32, 5, 5), 32, dilation=2),
+    "conv5x5 5x5 32-16": lambda n: n.conv(n.input(1, 32, 5, 5), 16, 5),
+    "conv1x1 7x7 64-64": lambda n: n.conv(n.input(1, 64, 7, 7), 64, 1),
+    "conv1x1 13x13 32-32": lambda n: n.conv(n.input(1, 32, 13, 13), 32, 1),
+    "conv1x1/2 14x14 32-64": lambda n: n.conv(n.input(1, 32, 14, 14), 64, 1, 2),
+    "conv3x3+skip 5x5 32-32": lambda n: n.conv(n.input(1, 32, 5, 5), 32, skip=n.input(1, 32, 5, 5, name="y")),
+    "conv1x1+skip 7x7 96-32": lambda n: n.conv(n.input(1, 96, 7, 7), 32, 1, skip=n.input(1, 32, 7, 7, name="y")),
+    "deconv4x4/2 5x5 32-16": lambda n: n.deconv(n.input(1, 32, 5, 5), 16),
     "depthwise3x3 28x28 64": lambda n: n.conv(n.input(1, 64, 28, 28), 64, groups=64),
     "depthwise3x3/2 28x28 96": lambda n: n.conv(n.input(1, 96, 28, 28), 96, 3, 2, groups=96),
     "depthwise3x3 14x14 128": lambda n: n.conv(n.input(1, 128, 14, 14), 128, groups=128),
-    "dense 512-512": lambda n: n.dense(n.input(1, 512), 512),
-    "dense 768-256": lambda n: n.dense(n.input(1, 768), 256),
+    "dense 256-256": lambda n: n.dense(n.input(1, 256), 256),
+    "dense 384-128": lambda n: n.dense(n.input(1, 384), 128),
 }
 
 
@@ -83,41 +95,64 @@ def task_of(layer: str, config: str, system: System) -> VtaTask:
 
 
 def place(layer: str, config: str, folder: Path) -> Path:
-    """Return the file of a layer's space on a configuration: lines [row, insns, error, cycles on each system, or -bound]."""
+    """Return the file of a layer's space on a configuration.
+
+    Lines are [row, instructions or 0, error, cycles on each system, or -bound that they reach at least].
+    """
     return folder / f"{config}-{layer.replace('/', '_')}.jsonl"
 
 
 def measure(layer: str, config: str, folder: Path) -> int:
     """Add the candidates that are missing to a file; returns how many."""
-    task = task_of(layer, config, SYSTEMS["reference"])
-    path, table = place(layer, config, folder), task.table
+    tasks = {name: task_of(layer, config, system) for name, system in SYSTEMS.items()}
+    first, path = tasks["reference"], place(layer, config, folder)
     known: dict[int, list[Any]] = {}
     if path.exists():
-        lines = path.read_text().splitlines()
-        known = {int(entry[0]): entry for entry in map(json.loads, lines)}
+        known = {int(entry[0]): entry for entry in map(json.loads, path.read_text().splitlines())}
     best = {name: min((entry[3][name] for entry in known.values() if not entry[2] and entry[3][name] > 0), default=0)
             for name in SYSTEMS}
-    order = [int(at) for at in table.estimates.argsort(kind="stable") if int(at) not in known]
+    order = [int(at) for at in first.table.estimates.argsort(kind="stable") if int(at) not in known]
+    if not order:
+        return 0
+    chosen = np.random.default_rng(crc32(path.name.encode())).random(len(first.table)) < 1 / CONFIRMED
     with path.open("a") as file:
         for at in order:
-            entry: list[Any] = [at, 0, "", {}]
-            try:
-                program = program_of(task, table.candidate(at), 60, check=False)
-                entry[1] = len(program.insns)
-                for name, system in SYSTEMS.items():
-                    most = SLOW * best[name] or None
-                    try:
-                        cycles = cycles_of(program, system, most)
-                        best[name] = min(best[name] or cycles, cycles)
-                    except DeviceError:
-                        assert most
-                        cycles = -most
-                    entry[3][name] = cycles
-            except Refused as error:
-                entry[2] = str(error)
+            entry = _measured(tasks, at, best, bool(chosen[at]))
             file.write(json.dumps(entry) + "\n")
             file.flush()
     return len(order)
+
+
+def _measured(tasks: dict[str, VtaTask], at: int, best: dict[str, int], confirm: bool) -> list[Any]:
+    """Return the line of a candidate, and lower the best cycles of systems; `confirm` it even where its floors exclude it."""
+    given = tasks["reference"].table.candidate(at)
+    floors = {name: floor_of(task, given) for name, task in tasks.items()}
+    slow = {name: best[name] > 0 and floors[name] > SLOW * best[name] for name in tasks}
+    if all(slow.values()) and not confirm:
+        return [at, 0, "", {name: -floor for name, floor in floors.items()}]
+    insns, cycles = 0, dict[str, int]()
+    try:
+        programs = Programs(function_of(tasks["reference"], given), {name: task.target for name, task in tasks.items()})
+        for name, task in sorted(tasks.items(), key=lambda each: each[1].target.system.bytes_a_cycle):
+            if slow[name] and not confirm:
+                cycles[name] = -floors[name]
+                continue
+            program = programs.of(name)
+            insns = len(program.insns)
+            most = max(SLOW * best[name], floors[name]) if best[name] else None
+            try:
+                cycles[name] = cycles_of(program, task.target, most)
+                best[name] = min(best[name] or cycles[name], cycles[name])
+            except DeviceError:
+                assert most
+                cycles[name] = -most
+            assert abs(cycles[name]) >= floors[name], f"{task.name}: {given} takes {cycles[name]} cycles, below {floors[name]}"
+            if confirm:
+                assert task.table.candidate(at) == given
+                assert program_of(task, given, 60, check=False).insns == program.insns, f"{task.name}: {given} differs on {name}"
+    except Refused as error:
+        return [at, insns, str(error), {}]
+    return [at, insns, "", cycles]
 
 
 def known(layer: str, config: str, folder: Path) -> dict[int, list[Any]] | None:
@@ -151,10 +186,13 @@ class Space:
     def allowed(self) -> int:
         return max(64, len(self.costs) // 20)
 
-    def needed(self, search: str, seed: int, start: Samples | None = None) -> tuple[int, Samples]:
-        """Return the trials of a search until it is within 1 % of the best, and what its model has learned."""
+    def needed(self, search: str, seed: int, start: Samples | None = None, *, default: bool = False) -> tuple[int, Samples]:
+        """Return the trials of a search until it is within 1 % of the best, and what its model has learned.
+
+        default : whether the default is the first candidate
+        """
         model = CostModel(seed, start=start) if needs_model(search) else None
-        made, count = make_search(search, self.task, seed, model), 0
+        made, count = make_search(search, self.task, seed, model, default=default), 0
         while batch := made.propose(BATCH):
             costs = [self.costs[alike(self.task, each)] for each in batch]
             made.tell(batch, costs)
@@ -180,38 +218,51 @@ def spaces(folder: Path, config: str, only: str) -> list[Space]:
 
 
 def compare(config: str, found: list[Space], searches: list[str], seeds: int) -> bool:
-    """Print the trials of each search on the spaces of a configuration; returns whether the tuner is as wanted."""
-    tuner, fine = searches[0], 0
+    """Print the trials of each search on the spaces of a configuration; returns whether the tuner is as wanted.
+
+    The tuner's own are with the default as its first candidate, as `vtakit tune` has it; those that are compared are without, of
+    all searches.
+    """
+    tuner, fine, most = searches[0], 0, 0
     table: dict[str, list[float]] = {name: [] for name in searches}
     for space in found:
+        own = [space.needed(tuner, seed, default=True)[0] for seed in range(seeds)]
         trials = {name: [space.needed(name, seed)[0] for seed in range(seeds)] for name in searches}
         for name in searches:
             table[name].append(median(trials[name]))
-        fine += max(trials[tuner]) <= space.allowed
-        print(f"{space.name}: {len(space.costs)} candidates, best {space.best:,.0f}, default {space.default:.3f} of it; "
-              + ", ".join(f"{name} {trials[name]}" for name in searches), flush=True)
+        fine, most = fine + (max(own) <= space.allowed), max(most, *own)
+        print(f"{space.name}: {len(space.costs)} candidates, best {space.best:,.0f}, default {space.default:.3f} of it; {tuner} "
+              f"from the default {own}; without it " + ", ".join(f"{name} {trials[name]}" for name in searches), flush=True)
     refused = sum(cost is None for space in found for cost in space.costs.values())
+    ratio = {name: sum(table[name]) / sum(table[tuner]) for name in searches}
     hard = [at for at, space in enumerate(found) if space.default > WITHIN]
-    ratio = {name: sum(table[name][at] for at in hard) / max(1, sum(table[tuner][at] for at in hard)) for name in searches}
     candidates = sum(len(space.costs) for space in found)
-    print(f"{config}: {len(found)} spaces of {candidates:,} candidates, {refused} refused; {tuner} is within "
-          f"1 % in time in {fine}; the default is not in {len(hard)}, for which the trials are "
-          + ", ".join(f"{name} {sum(table[name][at] for at in hard):.0f} ({ratio[name]:.1f} times)" for name in searches))
+    print(f"{config}: {len(found)} spaces of {candidates:,} candidates, {refused} refused; from the default, {tuner} is within "
+          f"1 % in time with all {seeds} seeds in {fine}, after {most} trials at most; the default is not in {len(hard)}")
+    for name, which in (("all", range(len(found))), ("those", hard)):
+        counts = {search: sum(table[search][at] for at in which) for search in searches}
+        print(f"  trials without the default, medians of the seeds, summed over {name}: " + ", ".join(
+            f"{search} {count:.0f} ({count / max(1, counts[tuner]):.1f} times)" for search, count in counts.items()))
     return fine >= len(found) * 58 / 60 and ratio.get("random", math.inf) >= 5
 
 
-def transfer(found: list[Space], tuner: str) -> bool:
+def transfer(found: list[Space], tuner: str, seeds: int) -> bool:
     """Print the trials on the second half of the layers, alone and with a model of the first; returns whether half are enough."""
     names = [*LAYERS]
     first = [space for space in found if names.index(space.name.split(" ", 2)[2]) % 2 == 0]
-    second = [space for space in found if space not in first and space.default > WITHIN]
-    start: Samples | None = None
-    for space in first:
-        _, start = space.needed(tuner, 0, start)
-    alone, started = ([space.needed(tuner, 0, each)[0] for space in second] for each in (None, start))
-    print(f"transfer: {len(second)} spaces of the other layers take {sum(alone)} trials alone, {sum(started)} with a model of "
-          f"the first {len(first)}; each: {alone}, {started}")
-    return 2 * sum(started) <= sum(alone)
+    second = [space for space in found if space not in first]
+    alone, started = [], []
+    for seed in range(seeds):
+        start: Samples | None = None
+        for space in first:
+            _, start = space.needed(tuner, seed, start)
+        alone.append([space.needed(tuner, seed)[0] for space in second])
+        started.append([space.needed(tuner, seed, start)[0] for space in second])
+    before, after = ([median(counts) for counts in zip(*trials, strict=True)] for trials in (alone, started))
+    each = ", ".join(f"{space.name} {one:g}, {two:g}" for space, one, two in zip(second, before, after, strict=True))
+    print(f"transfer: {len(second)} spaces of the other layers take {sum(before):.0f} trials alone, {sum(after):.0f} with a "
+          f"model of the first {len(first)}, medians of {seeds} seeds; each: {each}")
+    return bool(2 * sum(after) <= sum(before))
 
 
 def main() -> int:
@@ -227,16 +278,19 @@ def main() -> int:
     args = parser.parse_args()
     args.folder.mkdir(parents=True, exist_ok=True)
     fine = True
+    if args.measure:
+        gc.set_threshold(100_000, 50, 100)  # the collector would take a fifth of the time
+        sizes = {(config, layer): len(task_of(layer, config, SYSTEMS["reference"]).table)
+                 for layer in LAYERS for config in CONFIGS if args.only in f"{config} {layer}"}
+        for config, layer in sorted(sizes, key=lambda each: (sum(sizes.get((config, each[1]), 0) for config in CONFIGS), each)):
+            begin = time.process_time()
+            count, seconds = measure(layer, config, args.folder), time.process_time() - begin
+            print(f"{config} {layer}: {count} of {sizes[config, layer]} in {seconds:.0f} s of a core", flush=True)
+        return 0
     for config in CONFIGS:
-        sizes = {layer: len(task_of(layer, config, SYSTEMS["reference"]).table) for layer in LAYERS} if args.measure else {}
-        for layer in sorted(sizes, key=lambda layer: sizes[layer]):
-            if args.only in f"{config} {layer}":
-                begin = time.perf_counter()
-                count = measure(layer, config, args.folder)
-                print(f"{config} {layer}: {count} in {time.perf_counter() - begin:.0f} s", flush=True)
-        found = [] if args.measure else spaces(args.folder, config, args.only)
-        if found:
-            fine &= transfer(found, args.search[0]) if args.transfer else compare(config, found, args.search, args.seeds)
+        if found := spaces(args.folder, config, args.only):
+            tuner, seeds = args.search[0], args.seeds
+            fine &= transfer(found, tuner, seeds) if args.transfer else compare(config, found, args.search, seeds)
     return not fine
 
 

@@ -67,8 +67,9 @@ def compile(
     precision : "float32"; or, on a CPU, "float16" or "bfloat16" for constant matrices, which are kept in 16 bits, and in bfloat16
                for convolutions that are faster so; sums are in float32 (docs/half_precision.md says how far results are off)
     decisions : values that are not the target's own choice: layer -> decision -> candidate (`vtakit.decisions` lists all)
-    tuned    : file of records that `vtakit tune` wrote: the decisions of the best candidates; `decisions` of a layer come before
-               them. `Module.image.said` says which layers have records (docs/tuning.md)
+    tuned    : file of records that `vtakit tune` wrote, or "shipped" for the records of this package: the decisions of the best
+               candidates; `decisions` of a layer come before them. `Module.image.said` says which layers have records
+               (docs/tuning.md)
     after    : sees each pass over the graph with the graph before and after it
     progress : is called with how much is done, and of how much: kernels, or for the accelerator nodes
     cache    : whether the module may be one that was kept, and is kept (`vtakit.runtime.kept_models`); not if `after` is given
@@ -104,7 +105,7 @@ def compile(
     graph_of, said = partial(_graph, model, shapes, batch, fixed, name, evaluator(chosen), exported), ""
     if tuned is not None:
         records, file = read_tuned(tuned)
-        found = covered(Network.of(graph_of(), chosen, asked, evaluator(chosen)), records, file)
+        found = covered(Network.of(graph_of(), chosen, asked, evaluator(chosen), threads), records, file)
         asked, said = replace(asked, decisions={**found.decisions, **asked.decisions}), found.said
     kept = cache and after is None and exported is None
     place_of = partial(kept_models.place_of, model, chosen.key, shapes, batch, fixed, name, asked)
@@ -159,19 +160,20 @@ def network(
     shapes: Mapping[str, Sequence[int]] | None = None, batch: int = 1, fixed: Mapping[str, Any] | None = None,
     integer: bool = True, winograd: bool = True, precision: str = "float32", decisions: Given | None = None,
     config: ConfigLike | None = None, system: Any = None, isa: Any = None, core: Mapping[str, Any] | None = None,
-    host: Any = None,
+    host: Any = None, threads: int | None = None,
 ) -> Network:
-    """Return a model with its tasks, for the tuner; arguments as of `compile`.
+    """Return a model with its tasks, for the tuner; arguments as of `compile`, but that None stands for one thread.
 
     Raises what `compile` raises for the model, the target and the decisions, and TargetError for a target without a tuner.
     """
+    check_threads(threads)
     _check_words(None, integer=integer, winograd=winograd)
     chosen = find_target(target, config=config, system=system, isa=isa, core=core, host=host)
     asked = Options(integer=integer, winograd=winograd, precision=precision, decisions=read_decisions(decisions))
     chosen.check_options(asked)
     chosen = chosen.ready("tune")
     evaluate, exported = evaluator(chosen), _program(model, shapes, batch, fixed)
-    return Network.of(_graph(model, shapes, batch, fixed, None, evaluate, exported), chosen, asked, evaluate)
+    return Network.of(_graph(model, shapes, batch, fixed, None, evaluate, exported), chosen, asked, evaluate, threads)
 
 
 def _graph(

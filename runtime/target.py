@@ -246,17 +246,24 @@ class Target(ABC):
 
     # Tuning
 
-    def tasks(self, graph: Graph, options: Options, evaluate: Evaluate) -> Sequence[Tuned]:
-        """Return the tasks of a graph, equal ones together, for the tuner; `decisions` of a layer are those of its task."""
+    def tasks(self, graph: Graph, options: Options, evaluate: Evaluate, threads: int | None = None) -> Sequence[Tuned]:
+        """Return the tasks of a graph, equal ones together, for the tuner; `decisions` of a layer are those of its task.
+
+        threads : of a processor's parallel loops; None for one
+        """
         raise TargetError(f"target {self.name!r} has no tuner for models")
 
-    def measurer(self) -> Measurer:
+    def measurer(self, threads: int | None = None) -> Measurer:
         """Return what measures candidates of `tasks`."""
         raise TargetError(f"target {self.name!r} has no tuner for models")
 
     def cost(self, image: "Image") -> Cost:
         """Return what a whole model takes, in the unit of `measurer`."""
         raise TargetError(f"target {self.name!r} has no tuner for models")
+
+    def costs(self, images: Sequence["Image"], threads: int | None = None) -> list[Cost]:
+        """Return what whole models take; those whose unit is seconds are timed on this machine, in turn."""
+        return [self.cost(image) for image in images]
 
     def warning(self, image: "Image") -> str:
         """Return a sentence if nothing of a model runs where it was meant to; "" otherwise."""

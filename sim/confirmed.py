@@ -24,7 +24,12 @@ def measured(program: Program, inputs: Mapping[str, bytes], device: str = "cycle
         raise VtakitError(f"cycles are measured on no device {device!r:.40}; {one_of(DEVICES, str(device))}")
     found = run(program, inputs, device="cycle", **options)
     if device == "rtl" or found.counters["cycles"] <= SAMPLE_CYCLES:
-        difference = first_difference(run(program, inputs, device="rtl", **options), found)
+        difference = difference_on_rtl(program, inputs, found, **options)
         if difference is not None:
             raise VtakitError(f"the RTL differs from the cycle model or the functional simulator: {difference}")
     return found
+
+
+def difference_on_rtl(program: Program, inputs: Mapping[str, bytes], found: Result, **options: Any) -> str | None:
+    """Run a program on the RTL, and return its first difference from the result of device "cycle"; None if there is none."""
+    return first_difference(run(program, inputs, device="rtl", **options), found)

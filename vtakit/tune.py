@@ -20,7 +20,7 @@ from vtakit.compiler.tune.task import Task, TuneError
 from vtakit.compiler.tune.template import Template, TemplateTask, template
 from vtakit.runtime.tune.bench import CpuMeasurer
 from vtakit.runtime.tune.crew import Limits
-from vtakit.runtime.tune.local import Found, run
+from vtakit.runtime.tune.local import Found, recorded, run
 from vtakit.runtime.tune.outcome import Measurer, Outcome
 from vtakit.runtime.tune.subject import Effort
 from vtakit.runtime.tune.workers import WorkersMeasurer
@@ -28,5 +28,5 @@ from vtakit.runtime.tune.workers import WorkersMeasurer
 __all__ = [
     "AnnotateChoice", "Choice", "Config", "CpuMeasurer", "Decision", "DecisionError", "Decisions", "Effort", "ExpressionTask",
     "Found", "Limits", "Measurer", "Outcome", "ReorderChoice", "SplitChoice", "Task", "Template", "TemplateTask", "TuneError",
-    "WorkersMeasurer", "count_flops", "expression", "features_of", "run", "template",
+    "WorkersMeasurer", "count_flops", "expression", "features_of", "recorded", "run", "template",
 ]

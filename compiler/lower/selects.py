@@ -31,6 +31,7 @@ class _Selects:
     def __init__(self, axes: Iterable[IterVar]) -> None:
         self.analyzer = Analyzer()
         self.looks = MOST_LOOKS
+        self._anywhere: dict[int, Expr] = {}  # found to be safe under no condition, by identity: selects share their parts
         for axis in axes:
             if axis.dom is not None:
                 self.analyzer.bind(axis.var, axis.dom)
@@ -42,9 +43,9 @@ class _Selects:
 
     def is_safe(self, e: Expr) -> bool:
         """Return whether all reads are certain to be within their tensors, and no integer is divided by what may be 0."""
-        return self._is_safe(e, set())
+        return self._is_safe(e, self._anywhere)
 
-    def _is_safe(self, e: Expr, safe: set[int]) -> bool:
+    def _is_safe(self, e: Expr, safe: dict[int, Expr]) -> bool:
         """As `is_safe`; `safe` are objects found to be so where the same conditions hold."""
         if id(e) in safe:
             return True
@@ -53,9 +54,9 @@ class _Selects:
             return False
         if isinstance(e, ir.IfThenElse) and len([*islice(subexpressions(e.condition), MOST_NODES)]) < MOST_NODES:
             with self.analyzer.given(e.condition):
-                then = self._is_safe(e.true, set())
+                then = self._is_safe(e.true, {})
             with self.analyzer.given(negate(e.condition)):
-                return then and self._is_safe(e.condition, set()) and self._is_safe(e.false, set())
+                return then and self._is_safe(e.condition, {}) and self._is_safe(e.false, {})
         if isinstance(e, ir.ProducerLoad) and not all(map(self.is_within, e.indices, e.tensor.shape)):
             return False
         if isinstance(e, ir.FloorDiv | ir.FloorMod | ir.TruncDiv | ir.TruncMod) and e.dtype.is_int:
@@ -64,7 +65,7 @@ class _Selects:
                 return False
         if not all(self._is_safe(child, safe) for child in e.children()):
             return False
-        safe.add(id(e))
+        safe[id(e)] = e
         return True
 
     def is_within(self, index: Expr, extent: Expr) -> bool:

@@ -16,7 +16,7 @@ from vtakit.compiler.codegen.llvm.machines import machine_of
 from vtakit.compiler.codegen.llvm.target import Target
 from vtakit.compiler.ir.stmt import Function
 from vtakit.compiler.ir.values import int_value
-from vtakit.compiler.lower import lower
+from vtakit.compiler.lower import lower, verify
 from vtakit.compiler.lower.function import shallow
 from vtakit.compiler.schedule.decisions import Decisions
 from vtakit.compiler.schedule.schedule import Schedule, create_schedule
@@ -45,8 +45,8 @@ class LoopTask(ABC):
     """
 
     def __init__(self, name: str, target: Target | None = None, threads: int = 1) -> None:
-        if threads < 1:
-            raise TuneError(f"task {name!r:.80} is to run on {threads} threads: give at least 1")
+        if not isinstance(threads, int) or threads < 1:
+            raise TuneError(f"task {name!r:.80} is to run on {threads!r:.20} threads: give a number, at least 1")
         self.name, self.target, self.threads = name, target or Target.host(), threads
         self._lowered: dict[str, Function] = {}
 
@@ -64,7 +64,14 @@ class LoopTask(ABC):
         self.program(decisions)
 
     def lower(self, given: Candidate) -> Function:
-        """Return the loop IR of a candidate. Raises VtakitError for one that is not legal, or that the verifier refuses.
+        """Return the loop IR of a candidate. Raises VtakitError for one that is not legal, or that the verifier refuses."""
+        function = self._unverified(given)
+        with shallow(self.name):
+            verify(function)
+        return function
+
+    def _unverified(self, given: Candidate) -> Function:
+        """Return loop IR that the verifier has not seen, which takes half of the time: of most candidates only features are read.
 
         Those of the last candidates are kept: what is ranked by its features is measured soon.
         """
@@ -80,15 +87,15 @@ class LoopTask(ABC):
         with shallow(self.name):
             made = self.program(decisions)
             decisions.check()
-            return lower(made.schedule, made.args, self.symbol)
+            return lower(made.schedule, made.args, self.symbol, check=False)
 
     def estimate(self, given: Candidate) -> float | None:
         """Return None: loops have no estimate."""
         return None
 
     def features(self, given: Candidate) -> npt.NDArray[np.float32]:
-        """Return the features of a candidate's loops (`features_of`)."""
-        return features_of(self.lower(given), self.machine)
+        """Return the features of a candidate's loops (`features_of`). Raises VtakitError for one that has no loops."""
+        return features_of(self._unverified(given), self.machine)
 
     @cached_property
     def definition(self) -> Program:
@@ -104,6 +111,11 @@ class LoopTask(ABC):
             return lower(self.definition.schedule, self.definition.args, self.symbol)
 
     @property
+    def fresh(self) -> tuple[int, ...] | None:
+        """Numbers of the parameters that caches have before each measured run, and nothing else; None for what a run leaves."""
+        return None
+
+    @property
     def symbol(self) -> str:
         """Name of the function."""
         return "candidate"
@@ -112,7 +124,8 @@ class LoopTask(ABC):
     def key(self) -> Mapping[str, Any]:
         """Everything that decides the cost of a candidate, as JSON has it."""
         return {"rule": self.rule, "expression": self._digest, "arguments": [_typed(arg) for arg in self.definition.args],
-                "target": _described(self.target), "threads": self.threads}
+                "target": _described(self.target), "threads": self.threads,
+                "fresh": None if self.fresh is None else [*self.fresh]}
 
     @property
     @abstractmethod
@@ -135,11 +148,18 @@ def digest_of(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:DIGITS]
 
 
-def check_shapes(name: str, args: Sequence[Tensor]) -> None:
-    """Raise TuneError for a tensor whose shape is no list of numbers: a measurement needs arrays."""
-    for arg in args:
-        if any(int_value(extent) is None for extent in arg.shape):
-            raise TuneError(f"task {name!r:.80}: {arg!r} has a size that is known when the program runs: give a number for each")
+def check_arguments(name: str, outputs: Sequence[Tensor], args: Sequence[Tensor]) -> None:
+    """Raise TuneError for a result that the function does not give, which nothing could be compared with, and for a tensor whose
+    shape is no list of numbers, which no array has.
+    """
+    what = f"task {name!r:.80}"
+    for tensor in outputs:
+        if tensor not in args:
+            raise TuneError(f"{what}: {tensor.op.name!r:.80} is computed, but is not among the tensors that the function takes: "
+                            "add it at their end")
+    for tensor in (*args, *outputs):
+        if any(int_value(extent) is None for extent in tensor.shape):
+            raise TuneError(f"{what}: {tensor!r} has a size that is known when the program runs: give a number for each")
 
 
 def _typed(arg: Tensor) -> str:

@@ -20,7 +20,7 @@ from vtakit.compiler.schedule.decisions import Decisions
 from vtakit.compiler.schedule.schedule import Schedule, create_schedule
 from vtakit.compiler.te.operation import ComputeOp
 from vtakit.compiler.te.tensor import Operation, Tensor
-from vtakit.compiler.tune.loops import LoopTask, Program, check_shapes
+from vtakit.compiler.tune.loops import LoopTask, Program, check_arguments
 from vtakit.compiler.tune.sketch_lanes import sum_by_lanes, terms_of
 from vtakit.compiler.tune.sketch_reads import along, vector_axes
 from vtakit.compiler.tune.sketch_tiles import WORTH, Around, compute_in_tiles
@@ -150,7 +150,7 @@ class ExpressionTask(LoopTask):
         super().__init__(name or (outputs[0].op.name if outputs else "expression"), target, threads)
         if not outputs or not all(isinstance(tensor, Tensor) for tensor in (*outputs, *args)):
             raise TuneError(f"task {self.name!r:.80}: give the tensors that it computes, and those that its function takes")
-        check_shapes(self.name, [*args, *outputs])
+        check_arguments(self.name, outputs, args)
         self.outputs, self.args = tuple(outputs), tuple(args)
 
     def program(self, decisions: Decisions) -> Program:
@@ -173,6 +173,6 @@ def expression(
     target  : processor; this machine's if None
     threads : of parallel loops
 
-    Raises TuneError for sizes that are no numbers.
+    Raises TuneError for sizes that are no numbers, and for a result that is not among `args`.
     """
     return ExpressionTask([outputs] if isinstance(outputs, Tensor) else outputs, args, name=name, target=target, threads=threads)

@@ -21,12 +21,14 @@ import inspect
 from collections.abc import Callable
 from typing import Any, overload
 
+from vtakit.base.errors import VtakitError
 from vtakit.compiler.codegen.llvm.target import Target
-from vtakit.compiler.schedule.decisions import Decisions
+from vtakit.compiler.schedule.decisions import DecisionError, Decisions
+from vtakit.compiler.schedule.errors import ScheduleError
 from vtakit.compiler.schedule.schedule import Schedule
 from vtakit.compiler.te.tensor import Tensor
 from vtakit.compiler.tune.config import Config
-from vtakit.compiler.tune.loops import LoopTask, Program, check_shapes, digest_of
+from vtakit.compiler.tune.loops import LoopTask, Program, check_arguments, digest_of
 from vtakit.compiler.tune.task import TuneError
 
 
@@ -88,15 +90,24 @@ class TemplateTask(LoopTask):
     def configure(self, decisions: Decisions) -> tuple[Config, Program]:
         """Run the template; return what it decided, and its schedule.
 
-        Raises TuneError if it returns anything else than a schedule and its arguments.
+        Raises DecisionError for a combination that a primitive of the schedule refuses, TuneError for a template that fails, or
+        returns no schedule with its arguments.
         """
         cfg = Config(decisions, self.template.name)
-        found = self.template(cfg, *self.args)
+        try:
+            found = self.template(cfg, *self.args)
+        except ScheduleError as error:
+            raise DecisionError(f"{self.template.name}: {error}") from error
+        except VtakitError:
+            raise
+        except Exception as error:  # of the user's function
+            raise TuneError(f"template {self.template.name!r:.80} fails with the decisions {decisions.values!r:.200}: "
+                            f"{type(error).__name__}: {error}") from error
         if not (isinstance(found, tuple | list) and len(found) == 2 and isinstance(found[0], Schedule)
                 and isinstance(found[1], tuple | list) and all(isinstance(arg, Tensor) for arg in found[1])):
             raise TuneError(f"template {self.template.name!r:.80} returned {found!r:.80}: return the schedule and the list of "
                             "the tensors that its function takes, as in: return s, [A, B, C]")
-        check_shapes(self.name, found[1])
+        check_arguments(self.name, [op.output(at) for op in found[0].outputs for at in range(op.num_outputs)], found[1])
         return cfg, Program(found[0], tuple(found[1]))
 
     @property

@@ -19,7 +19,7 @@ from vtakit.compiler.ir.stmt import Function
 from vtakit.compiler.nn.vta.blocking import THREADS, candidates
 from vtakit.compiler.nn.vta.concat import Concat2d
 from vtakit.compiler.nn.vta.conv2d import Conv2d
-from vtakit.compiler.nn.vta.cuts import CHUNK, TILE, Cuts, Work, insns_of
+from vtakit.compiler.nn.vta.cuts import CHUNK, TILE, Cut, Cuts, Work, insns_of
 from vtakit.compiler.nn.vta.epilogue import shape_of
 from vtakit.compiler.nn.vta.layer import Layer
 from vtakit.compiler.nn.vta.transposed import TransposedConv2d
@@ -68,6 +68,11 @@ class VtaTask:
     def lower(self, given: Candidate) -> Function:
         """Return the loop IR of a candidate. Raises VtaError, LowerError or VerifyError where the accelerator cannot run it."""
         return self.operator.function(self.target, given)
+
+    def cut(self, given: Candidate) -> Cut:
+        """Return the sizes of a candidate's tiles and chunks, of an operator that is a sum of products."""
+        found: Cut = self._decided(given)[0]
+        return found
 
     def estimate(self, given: Candidate) -> float:
         """Return the cycles that the schedule rule expects."""

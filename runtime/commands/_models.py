@@ -64,8 +64,9 @@ def add_model(parser: argparse.ArgumentParser, *others: str, makes_code: bool = 
     parser.add_argument("--decisions", type=Path, metavar="FILE.json",
                         help="values of decisions that are not the default, as `vtakit decisions -o` writes them")
     if makes_code:
-        parser.add_argument("--tuned", type=Path, metavar="RECORDS.jsonl",
-                            help="records of `vtakit tune`: the decisions of the best candidates")
+        parser.add_argument("--tuned", metavar="RECORDS.jsonl",
+                            help="records of `vtakit tune`, or `shipped` for those of this package: the decisions of the best "
+                            "candidates")
     if makes_code:
         parser.add_argument("--dump-images", type=Path, metavar="DIR",
                             help="with --target vta: folder for the DRAM before each launch, as files for `vtakit sim --image`")

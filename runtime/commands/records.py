@@ -2,6 +2,7 @@
 
   vtakit records RECORDS.jsonl
   vtakit records A.jsonl B.jsonl --merge ALL.jsonl
+  vtakit records shipped                                those of this package
 
 A line for each task: trials, failures, the cost of the first trial, which is the default, and the best; then networks. Records of
 another version of vtakit are marked: what they say may no longer be true.
@@ -23,21 +24,23 @@ if TYPE_CHECKING:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
-    parser.add_argument("records", type=Path, nargs="+", metavar="RECORDS.jsonl", help="files that `vtakit tune` wrote")
+    parser.add_argument("records", nargs="+", metavar="RECORDS.jsonl",
+                        help="files that `vtakit tune` wrote, or `shipped` for the records of this package")
     parser.add_argument("--merge", type=Path, metavar="FILE.jsonl", help="file to write, with every different record once")
     parser.add_argument("--json", action="store_true", help="print the list as JSON")
 
 
 def run(args: argparse.Namespace) -> int:
     """Run the command."""
-    from vtakit.runtime.tune.records import Records, merge
+    from vtakit.runtime.tune.records import Records, merge, place_of
 
+    paths = [place_of(each) for each in args.records]
     if args.merge is not None:
         check_outputs(("--merge", "the records", args.merge))
-        count, doubles = merge(args.records, args.merge)
+        count, doubles = merge(paths, args.merge)
         say(f"{args.merge}: {counted(count, 'record')}, {counted(doubles, 'double')} left out")
         return 0
-    found = [_summary(each) for path in args.records for each in _grouped(Records.read(path))]
+    found = [_summary(each) for path in paths for each in _grouped(Records.read(path))]
     if args.json:
         say(json.dumps(found, indent=1))
     else:
@@ -60,7 +63,7 @@ def _summary(records: Sequence["Record"]) -> dict[str, Any]:
     best = min((each for each in records if each.cost is not None), key=lambda each: each.cost or 0.0, default=None)
     return {
         "kind": first.kind, "task": first.task, "digest": first.digest, "records": len(records),
-        "failed": sum(each.cost is None for each in records), "first": first.default if first.kind == "network" else first.cost,
+        "failed": sum(each.cost is None for each in records), "first": first.cost if first.default is None else first.default,
         "best": min(costs, default=None), "unit": first.unit, "decisions": None if best is None else dict(best.decisions),
         "other_version": sum(each.versions != versions() for each in records), "key": dict(first.key)}
 

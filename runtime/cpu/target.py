@@ -1,6 +1,6 @@
 """The CPU as a target."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -26,7 +26,7 @@ from vtakit.runtime.cpu.engine import CpuEngine, check_parts
 from vtakit.runtime.cpu.library import export
 from vtakit.runtime.cpu.part import CpuPart
 from vtakit.runtime.cpu.precision import narrowed, said_of
-from vtakit.runtime.cpu.tuning import cost_of
+from vtakit.runtime.cpu.tuning import costs_of
 from vtakit.runtime.crt.export import export_c
 from vtakit.runtime.fields import text, texts
 from vtakit.runtime.source import Options
@@ -140,18 +140,23 @@ class Cpu(llvm.Target, Target):
         found.check()
         return found
 
-    def tasks(self, graph: Graph, options: Options, evaluate: Evaluate) -> list[Tuned]:
+    def tasks(self, graph: Graph, options: Options, evaluate: Evaluate, threads: int | None = None) -> list[Tuned]:
         """Return the tasks of a graph's kernels, with the forms and layouts that passes choose by default."""
         decisions = ModelDecisions(options.decisions)
-        return kernel_tasks(self.prepared(graph, options, evaluate, decisions=decisions), CpuKernels(self), decisions)
+        graph = self.prepared(graph, options, evaluate, decisions=decisions)
+        return kernel_tasks(graph, CpuKernels(self), decisions, threads or 1)
 
-    def measurer(self) -> CpuMeasurer:
-        """Return what measures candidates on this machine, with one thread."""
-        return CpuMeasurer()
+    def measurer(self, threads: int | None = None) -> CpuMeasurer:
+        """Return what measures candidates on this machine."""
+        return CpuMeasurer(threads=threads or 1)
 
     def cost(self, image: Image) -> Cost:
         """Return the seconds that a model takes on this machine, with one thread."""
-        return cost_of(image, 1)
+        return self.costs([image])[0]
+
+    def costs(self, images: Sequence[Image], threads: int | None = None) -> list[Cost]:
+        """Return the seconds that models take on this machine, timed in turn."""
+        return costs_of(images, threads or 1)
 
     def engines(self, image: Image, opening: Opening) -> dict[str, Engine]:
         """Load the machine code of an image."""

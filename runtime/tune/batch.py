@@ -1,6 +1,5 @@
 """Candidates of one task on their way: lowered in this process, compiled and timed in others."""
 
-import pickle
 import time
 from collections import deque
 from collections.abc import Iterator, Sequence
@@ -8,11 +7,12 @@ from multiprocessing.connection import wait
 from pathlib import Path
 
 from vtakit.base.errors import VtakitError
+from vtakit.compiler.codegen.llvm.machines import machine_of
 from vtakit.compiler.tune.task import Candidate, TuneError
 from vtakit.runtime.tune.crew import PREPARE_S, Crew, Limits, Loops
 from vtakit.runtime.tune.outcome import Outcome
 from vtakit.runtime.tune.process import Child, Reply
-from vtakit.runtime.tune.subject import Effort
+from vtakit.runtime.tune.subject import Caches, Effort
 
 AHEAD = 2  # requests that wait in one process
 READY = 8  # candidates that are compiled and wait to be timed
@@ -66,8 +66,8 @@ class Batch:
             return True
         finally:
             self._spent[number] += time.monotonic() - begun
-        self._sources[number], self._binaries[number] = self._crew.file("source"), self._crew.file("binary")
-        self._sources[number].write_bytes(pickle.dumps((function, self._task.target)))
+        self._sources[number] = self._crew.pickled("source", (function, self._task.target))
+        self._binaries[number] = self._crew.file("binary")
         self._ask_code(child, number)
         return True
 
@@ -86,7 +86,8 @@ class Batch:
         child = crew.timer()
         if not child.knows(task.digest):
             known = crew.tasks[task.digest]
-            child.ask("open", PREPARE_S, "open", task.digest, known.reference, known.wanted, self._seed, known.best, known.cost)
+            child.ask("open", PREPARE_S, "open", task.digest, known.reference, known.wanted, self._seed, known.best, known.cost,
+                      None if task.fresh is None else Caches(2 * machine_of(task.target).l2_bytes, task.fresh))
             return True
         number = self._ready.popleft()
         child.ask(number, self._limits.run_s, "measure", task.digest, self._binaries[number], self._effort)

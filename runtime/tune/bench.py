@@ -7,13 +7,13 @@ while it waits for outcomes, have the rest.
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Self
+from typing import Any, Self
 
 from vtakit.compiler.tune.task import Candidate, TuneError
 from vtakit.runtime.cpu.function import misfit
 from vtakit.runtime.tune.batch import Batch
 from vtakit.runtime.tune.crew import Crew, Limits, Loops
-from vtakit.runtime.tune.outcome import Outcome
+from vtakit.runtime.tune.outcome import Cost, Outcome
 from vtakit.runtime.tune.subject import Effort
 
 
@@ -29,7 +29,7 @@ class CpuMeasurer:
         self, *, threads: int = 1, cores: Sequence[int] | None = None, limits: Limits | None = None, effort: Effort | None = None,
         seed: int = 0,
     ) -> None:
-        self.limits, self.effort, self.seed = limits or Limits(), effort or Effort(), seed
+        self.limits, self.effort, self.seed, self._threads = limits or Limits(), effort or Effort(), seed, threads
         self.crew = Crew(_cores() if cores is None else cores, threads, self.limits)
 
     def __enter__(self) -> Self:
@@ -52,6 +52,11 @@ class CpuMeasurer:
         with self._kept_off():
             self.crew.prepare(task)
             yield from Batch(self.crew, task, candidates, self.limits, self.effort, self.seed).outcomes()
+
+    def costs(self, images: Sequence[Any]) -> list[Cost]:
+        """Return the seconds that whole models take on this machine, in turn; candidates in them have been measured before."""
+        found: list[Cost] = images[0].target.costs(images, self._threads)
+        return found
 
     def best(self, task: Loops) -> float | None:
         """Return the cost of a task's incumbent; None if there is none."""

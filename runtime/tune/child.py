@@ -18,7 +18,8 @@ from typing import Any
 from vtakit.base.errors import VtakitError
 from vtakit.runtime.cpu import openmp
 from vtakit.runtime.tune.binary import Binary, Failed, made
-from vtakit.runtime.tune.subject import KEPT, Effort, Subject
+from vtakit.runtime.tune.process import DISK
+from vtakit.runtime.tune.subject import KEPT, Caches, Effort, Subject
 
 _DIE_WITH_PARENT = 1  # PR_SET_PDEATHSIG of Linux
 
@@ -28,7 +29,7 @@ class Worker:
 
     def __init__(self, cores: Sequence[int], memory_bytes: int, threads: int) -> None:
         self._subjects: dict[str, Subject] = {}
-        self._alone = threads == 1
+        self._alone, self._cores = threads == 1, tuple(cores) if hasattr(os, "sched_setaffinity") else ()
         if hasattr(os, "sched_setaffinity") and cores:
             os.sched_setaffinity(0, cores)
         _limit_memory(memory_bytes)
@@ -39,10 +40,12 @@ class Worker:
         function, target = pickle.loads(source.read_bytes())
         to.write_bytes(pickle.dumps(made(function, target)))
 
-    def open(self, task: str, reference: Path, kept: Path, seed: int, best: Path | None, cost: float) -> None:
+    def open(
+        self, task: str, reference: Path, kept: Path, seed: int, best: Path | None, cost: float, caches: Caches | None,
+    ) -> None:
         """Prepare a task: inputs, the results of the reference, and the incumbent, if there is one."""
         found = _binary(reference)
-        subject = Subject(found.ports, seed, alone=self._alone)
+        subject = Subject(found.ports, seed, alone=self._alone, caches=caches, cores=self._cores)
         subject.define(found, kept)
         if best is not None:
             subject.keep(_binary(best), cost)
@@ -88,6 +91,8 @@ def serve(connection: Connection) -> None:
             reply = error.kind, str(error)
         except MemoryError:
             reply = "memory", "there is no memory for the arrays or the code"
+        except OSError as error:
+            reply = DISK, error.strerror or str(error)
         except VtakitError as error:
             reply = "refused", str(error).partition("\n")[0]
         except Exception as error:  # a defect of ours costs one trial too, with its name

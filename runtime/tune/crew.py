@@ -1,28 +1,35 @@
 """The processes of a measurement: some compile while one runs and times; their files, and the tasks that they know."""
 
+import fcntl
 import pickle
 import shutil
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import BinaryIO, NamedTuple, Protocol
 
 from vtakit.compiler.codegen.llvm.target import Target
 from vtakit.compiler.ir.stmt import Function
 from vtakit.compiler.tune.task import Candidate, TuneError
-from vtakit.runtime.tune.process import Child, Reply, await_reply
+from vtakit.runtime.tune.process import DISK, Child, Reply, await_reply
 
+PREFIX = "vtakit.tune."  # of folders for candidates
 STARTS = 3  # processes in a row that end before they answer anything
 PREPARE_S = 120.0  # to compile and run the reference of a task: plain loops
 
 
 class Loops(Protocol):
-    """A task of loops for a processor, as a measurement needs it; `vtakit.compiler.tune.loops.LoopTask` is one."""
+    """A task of loops for a processor, as a measurement needs it; `vtakit.compiler.tune.loops.LoopTask` is one.
+
+    fresh : numbers of the parameters that caches have before each run, and nothing else; None for what the run before has left
+    """
 
     name: str
     target: Target
     threads: int
 
+    @property
+    def fresh(self) -> tuple[int, ...] | None: ...
     @property
     def digest(self) -> str: ...
     @property
@@ -52,6 +59,25 @@ class Known(NamedTuple):
     cost: float = 0.0
 
 
+def _folder() -> tuple[Path, BinaryIO]:
+    """Return a new folder, and its lock, held while this process lives; remove folders of processes that were killed."""
+    for path in Path(tempfile.gettempdir()).glob(f"{PREFIX}*/lock"):
+        try:
+            with path.open("rb") as other:
+                fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                shutil.rmtree(path.parent, ignore_errors=True)
+        except OSError:  # its process lives, or is another user's
+            continue
+    try:
+        folder = Path(tempfile.mkdtemp(prefix=PREFIX))
+        lock = (folder / "lock.new").open("wb")
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        (folder / "lock.new").rename(folder / "lock")
+    except OSError as error:
+        raise TuneError(f"no folder for candidates can be made: {error.strerror or error}; TMPDIR says where") from None
+    return folder, lock
+
+
 class Crew:
     """The processes, which start when they are asked for.
 
@@ -66,7 +92,7 @@ class Crew:
         self.compiling: list[Child] = []
         self.timing: Child | None = None
         self.tasks: dict[str, Known] = {}
-        self.folder = Path(tempfile.mkdtemp(prefix="vtakit.tune."))
+        self.folder, self._lock = _folder()
         self._threads, self._limits = threads, limits
         self._files = self._failed_starts = 0
 
@@ -85,11 +111,26 @@ class Crew:
         for child in self.children:
             self.dismiss(child)
         shutil.rmtree(self.folder, ignore_errors=True)
+        self._lock.close()
 
     def file(self, kind: str) -> Path:
         """Return the path of a new file."""
         self._files += 1
         return self.folder / f"{kind}{self._files}"
+
+    def pickled(self, kind: str, content: object) -> Path:
+        """Return the path of a new file that holds something. Raises TuneError on a full disk."""
+        path = self.file(kind)
+        try:
+            path.write_bytes(pickle.dumps(content))
+        except OSError as error:
+            raise self.full(error.strerror or str(error)) from None
+        return path
+
+    def full(self, reason: str) -> TuneError:
+        """Return the error of a folder that candidates cannot be written to."""
+        return TuneError(f"candidates cannot be written to {str(self.folder)!r}: {reason}; trials that had ended are kept: make "
+                         "room there, or set TMPDIR, and the same command goes on")
 
     def compiler(self) -> Child:
         """Return the process that compiles and has the fewest requests; a new one if there is a core for it."""
@@ -118,8 +159,10 @@ class Crew:
     def note(self, child: Child, reply: Reply) -> None:
         """Note a reply: a process that has ended, is late or has no memory left is dismissed.
 
-        Raises TuneError if processes end again and again before they answer anything.
+        Raises TuneError if processes end again and again before they answer anything, or cannot write their files.
         """
+        if reply.kind == DISK:
+            raise self.full(reply.value)
         if not reply.ends:
             self._failed_starts = 0
             return
@@ -132,8 +175,7 @@ class Crew:
         """Compile the reference of a task, unless that was done. Raises TuneError if it cannot be compiled."""
         if task.digest in self.tasks:
             return
-        source, reference = self.file("source"), self.file("reference")
-        source.write_bytes(pickle.dumps((task.reference, task.target)))
+        source, reference = self.pickled("source", (task.reference, task.target)), self.file("reference")
         child = self.compiler()
         child.ask(None, PREPARE_S, "compile", source, reference)
         reply = await_reply(child)

@@ -1,15 +1,17 @@
-"""Tuning of one task from Python: a search, its measurement here or on workers, and the best function."""
+"""Tuning of one task from Python: a search, its measurement here or on workers, and the best function, also from records."""
 
+from collections import Counter
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from vtakit.compiler.schedule.decisions import Decisions
 from vtakit.compiler.tune.loops import LoopTask
-from vtakit.compiler.tune.task import TuneError
+from vtakit.compiler.tune.space import defaults
+from vtakit.compiler.tune.task import TuneError, decided
 from vtakit.runtime.build import build
 from vtakit.runtime.tune.bench import CpuMeasurer
 from vtakit.runtime.tune.outcome import Measurer
-from vtakit.runtime.tune.records import Records, Writer
+from vtakit.runtime.tune.records import Records, Writer, versions
 from vtakit.runtime.tune.session import Rules, Session
 from vtakit.runtime.tune.workers import WorkersMeasurer
 
@@ -42,7 +44,7 @@ class Found(NamedTuple):
 
 
 def run(
-    task: LoopTask, trials: int = 64, *, seconds: float | None = None, search: str = "auto", seed: int = 0,
+    task: LoopTask, trials: int | None = 64, *, seconds: float | None = None, search: str = "auto", seed: int = 0,
     records: str | Path | None = None, workers: str | None = None, measurer: Measurer | None = None,
 ) -> Found:
     """Search the space of a task.
@@ -55,6 +57,11 @@ def run(
 
     Raises TuneError if no candidate could be measured.
     """
+    if not isinstance(task, LoopTask):
+        raise TuneError(f"{task!r:.80} is no task: give what `tune.expression` or `task` of a template returns")
+    for name, value in (("trials", trials), ("seconds", seconds)):
+        if value is not None and (not isinstance(value, int | float) or not value > 0):
+            raise TuneError(f"{name}={value!r:.20}: give a number over 0, or None for no limit")
     rules = Rules(trials=trials, seconds=seconds, search=search, seed=seed)
     own = measurer or (CpuMeasurer(threads=task.threads) if workers is None else WorkersMeasurer(workers, threads=task.threads))
     writer = None if records is None else Writer(records)
@@ -72,3 +79,21 @@ def run(
         reasons = "; ".join(state.reasons.values()) or "none was made"
         raise TuneError(f"task {task.name!r:.80}: none of {state.trials} trials succeeded: {reasons}")
     return Found(task, best[0], best[1], state.tasks[0].first, state.trials, dict(state.failures))
+
+
+def recorded(task: LoopTask, records: str | Path) -> Found:
+    """Return the best candidate that a file of records has, which `vtakit tune SCRIPT --records` or `run` wrote.
+
+    Raises TuneError if there is none of this task and this version of vtakit.
+    """
+    known = Records.read(records)
+    own = [each for each in known.of(task.key) if each.versions == versions()]
+    best = known.best(task.key)
+    if best is None or best not in own:
+        why = "" if best is None else " of this version of vtakit, only of another one"
+        raise TuneError(f"{str(records)!r} has no measured candidate of task {task.name!r:.80}{why}: tune it with "
+                        "`vtakit tune SCRIPT`, or by vtakit.tune.run")
+    given, usual = decided(task, best.decisions), defaults(task)
+    failures = Counter(each.error.partition(":")[0] for each in own if each.cost is None)
+    first = next((each.cost for each in own if each.decisions == usual), None)
+    return Found(task, given, best.cost or 0.0, first, len(own), dict(failures))

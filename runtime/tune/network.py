@@ -12,39 +12,50 @@ from vtakit.compiler.schedule.decisions import DecisionError
 from vtakit.compiler.tune.space import defaults
 from vtakit.compiler.tune.task import Candidate, Tuned, TuneError, alike, decided
 from vtakit.runtime.source import Options
-from vtakit.runtime.target import Target
-from vtakit.runtime.tune.outcome import Cost
-from vtakit.runtime.tune.records import Record, Records, digest_of, versions
+from vtakit.runtime.target import Image, Target
+from vtakit.runtime.tune.outcome import Cost, Measurer
+from vtakit.runtime.tune.records import SHIPPED, Record, Records, digest_of, place_of, versions
 
 ByLayer = Mapping[str, Mapping[str, Any]]
 ROUNDS = 3  # compilations with layers put back to their defaults
+NOISE = {"s": 0.02}  # share by which the time of a layer differs from one compilation to another, by unit of costs
 _HARDWARE = ("config", "copies", "without", "system", "isa", "core")  # of a key: the machine, beside what it computes
 
 
 @dataclass(frozen=True, eq=False)
 class Network:
-    """A model as the tuner sees it; the graph is as imported."""
+    """A model as the tuner sees it; the graph is as imported.
+
+    threads : of a processor's parallel loops; None for the target's default
+    """
 
     graph: Graph
     target: Target
     options: Options
     evaluate: Evaluate
     tuned: Sequence[Tuned]
+    threads: int | None = None
 
     @classmethod
-    def of(cls, graph: Graph, target: Target, options: Options, evaluate: Evaluate) -> "Network":
+    def of(
+        cls, graph: Graph, target: Target, options: Options, evaluate: Evaluate, threads: int | None = None,
+    ) -> "Network":
         """Return a network with its tasks."""
-        return cls(graph, target, options, evaluate, target.tasks(graph, options, evaluate))
+        return cls(graph, target, options, evaluate, target.tasks(graph, options, evaluate, threads), threads)
+
+    def on(self, threads: int) -> "Network":
+        """Return the network for another number of threads."""
+        return Network.of(self.graph, self.target, self.options, self.evaluate, threads)
 
     @property
     def key(self) -> dict[str, Any]:
         """Return what decides the cost of the whole: its tasks, by layer."""
         return {"network": [[digest_of(each.task.key), [*each.layers]] for each in self.tuned]}
 
-    def cost(self, decisions: ByLayer) -> Cost:
-        """Return what the whole takes with decisions for its layers. Raises VtakitError where they cannot be compiled."""
+    def image(self, decisions: ByLayer) -> Image:
+        """Return the whole, compiled with decisions for its layers. Raises VtakitError where that cannot be."""
         options = replace(self.options, decisions={**decisions, **self.options.decisions})
-        return self.target.cost(self.target.compile(self.graph, options, self.evaluate))
+        return self.target.compile(self.graph, options, self.evaluate)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,13 +76,17 @@ class Settled:
         return 1 - self.cost / self.default
 
 
-def settle(network: Network, found: Mapping[int, Candidate], tell: Callable[[str], None] = lambda text: None) -> Settled:
+def settle(
+    network: Network, found: Mapping[int, Candidate], measurer: Measurer, tell: Callable[[str], None] = lambda text: None,
+) -> Settled:
     """Measure the whole network with the best candidates of its tasks; a layer keeps its default where that is better there.
 
-    found : the best candidate by the number of the task; tasks whose default is best are left out
+    found    : the best candidate by the number of the task; tasks whose default is best are left out
+    measurer : measures the default anew beside each other compilation, in turn
     """
     tell("the whole network, by default")
-    base = network.cost({})
+    usual = network.image({})
+    (base,) = measurer.costs([usual])
     chosen = {layer: dict(found[at]) for at, each in enumerate(network.tuned) if at in found for layer in each.layers}
     best, kept = Settled(decisions={}, cost=base.total, default=base.total), list[str]()
     for _ in range(ROUNDS):
@@ -79,15 +94,17 @@ def settle(network: Network, found: Mapping[int, Candidate], tell: Callable[[str
             break
         tell("the whole network, tuned")
         try:
-            cost = network.cost(chosen)
+            image = network.image(chosen)
         except VtakitError as error:  # together they do not fit, or the accelerator refuses one of them there
             lost = [layer for layer in chosen if repr(layer) in str(error)] or [*chosen][:1]
             kept += lost
             chosen = {layer: values for layer, values in chosen.items() if layer not in lost}
             continue
-        if cost.total < best.cost:
-            best = Settled(decisions=dict(chosen), cost=cost.total, default=base.total, kept=tuple(kept))
-        worse = _worse(base, cost, chosen)
+        base, cost = measurer.costs([usual, image])
+        now = Settled(decisions=dict(chosen), cost=cost.total, default=base.total, kept=tuple(kept))
+        if now.gain > best.gain:
+            best = now
+        worse = _worse(base, cost, chosen, NOISE.get(network.target.unit, 0.0))
         if not worse:
             break
         kept += worse
@@ -95,10 +112,10 @@ def settle(network: Network, found: Mapping[int, Candidate], tell: Callable[[str
     return best
 
 
-def _worse(base: Cost, cost: Cost, layers: Iterable[str]) -> list[str]:
-    """Return the layers that take more than before."""
+def _worse(base: Cost, cost: Cost, layers: Iterable[str], noise: float) -> list[str]:
+    """Return the layers that take more than before, by more than so large a share."""
     before, after = ({name: own for names, own in each.layers.items() for name in names} for each in (base, cost))
-    return [layer for layer in layers if after.get(layer, 0) > before.get(layer, 0)]
+    return [layer for layer in layers if after.get(layer, 0) > (1 + noise) * before.get(layer, 0)]
 
 
 def network_record(network: Network, settled: Settled, seed: int) -> Record:
@@ -121,10 +138,12 @@ class Covered:
 def covered(network: Network, records: Records, name: str) -> Covered:
     """Return the decisions for the layers of a network, and a line that says what has none, and what is of another version.
 
-    The record of the whole network comes first; without one, each task has the cheapest of its trials.
+    The record of the whole network comes first; without one, each task has the cheapest of its trials. If there is none for the
+    network's threads, those for others are taken, and the line says so.
 
     name : of the file, for the line
     """
+    asked, network = network, _recorded(network, records)
     whole = [each for each in records.of(network.key, "network") if each.cost is not None]
     whole = [each for each in whole if each.versions == versions()] or whole
     old, illegal, missing, elsewhere = 0, list[str](), list[str](), 0
@@ -153,6 +172,8 @@ def covered(network: Network, records: Records, name: str) -> Covered:
     has = "has" if len(found) == 1 else "have"
     parts = [(f"tuned: {name} has records of {count - len(missing)} of {counted(count, 'layer')}, and {len(found)} {has} "
               "decisions other than the default")]
+    if found and network.threads is not None and network.threads != asked.threads:
+        parts.append(f"they were measured with {counted(network.threads, 'thread')}")
     if verdict is None and found:
         parts.append("the whole network was not measured with them")
     if old:
@@ -164,6 +185,18 @@ def covered(network: Network, records: Records, name: str) -> Covered:
     if missing:
         parts.append(f"without records: {_names(missing)}")
     return Covered(found, "; ".join(parts))
+
+
+def _recorded(network: Network, records: Records) -> Network:
+    """Return the network for its own threads if records have any of its tasks, else for other threads if they have those."""
+    counts = {each.key["threads"] for each in records if isinstance(each.key.get("threads"), int)} - {network.threads}
+    if _has_any(network, records):
+        return network
+    return next((other for count in sorted(counts, reverse=True) if _has_any(other := network.on(count), records)), network)
+
+
+def _has_any(network: Network, records: Records) -> bool:
+    return any(records.best(each.task.key) is not None for each in network.tuned)
 
 
 def _names(layers: Sequence[str], most: int = 4) -> str:
@@ -181,12 +214,13 @@ def _other_hardware(records: Records) -> set[str]:
 
 
 def read_tuned(tuned: object) -> tuple[Records, str]:
-    """Return the records that a caller gives as a path or as records, and a name for messages.
+    """Return the records that a caller gives as a path, as records, or as "shipped", and a name for messages.
 
     Raises TuneError for anything else, and what `Records.read` raises.
     """
     if isinstance(tuned, Records):
         return tuned, "the records"
     if not isinstance(tuned, str) and not hasattr(tuned, "__fspath__"):
-        raise TuneError(f"tuned is {tuned!r:.40}: give the path of a file that `vtakit tune --records` wrote")
-    return Records.read(str(tuned)), str(tuned)
+        raise TuneError(f"tuned is {tuned!r:.40}: give {SHIPPED!r} for the records of this package, or the path of a file that "
+                        "`vtakit tune --records` wrote")
+    return Records.read(place_of(tuned)), str(tuned)

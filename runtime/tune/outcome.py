@@ -24,6 +24,11 @@ class Outcome(NamedTuple):
         return self.error.partition(":")[0]
 
 
+def cost_text(cost: float | None, unit: str) -> str:
+    """Return a cost for people: cycles, or milliseconds; "" for none."""
+    return "" if cost is None else f"{cost:,.0f} {unit}" if unit == "cycles" else f"{1e3 * cost:.4g} ms"
+
+
 class Cost(NamedTuple):
     """The measurement of a whole model.
 
@@ -42,6 +47,12 @@ class Measurer(Protocol):
         """Yield the number and the outcome of each candidate, as they end.
 
         task : a `vtakit.compiler.tune.task.Task`
+        """
+
+    def costs(self, images: Sequence[Any]) -> list[Cost]:
+        """Return what whole models take.
+
+        images : `vtakit.runtime.target.Image`, of one target; their times are taken in turn
         """
 
     def close(self) -> None:

@@ -17,6 +17,7 @@ import vtakit
 from vtakit.compiler.tune.task import TuneError
 from vtakit.runtime.tune.subject import KEPT
 
+DISK = "disk"  # kind of a reply: a file could not be written or read, which is no fault of the candidate
 _GONE_S = 5.0  # until a killed process is gone
 _START_S = 60.0  # to start, on a loaded machine
 # glibc keeps memory that was freed, as a network's arena does; a candidate is not charged for new pages in each run.

@@ -8,8 +8,9 @@ ended before the next is written. Files are merged by putting their lines togeth
 import fcntl
 import hashlib
 import json
+import math
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -18,13 +19,23 @@ from typing import Any, BinaryIO, Self
 import vtakit
 from vtakit.base.errors import VtakitError
 from vtakit.base.reading import read_bytes
+from vtakit.base.writing import write_bytes
 from vtakit.compiler.tune.task import TuneError
 
 SCHEMA = 1
+SHIPPED = "shipped"  # the name of the package's own records, in place of a path
 _WORD = "vtakit_record"
 MOST_BYTES = 1 << 30
 _SOURCES = ("compiler/arith", "compiler/codegen", "compiler/graph", "compiler/ir", "compiler/lower", "compiler/nn",
             "compiler/passes", "compiler/schedule", "hw", "sim/cycle")  # decide a program and its cost
+
+
+def place_of(given: str | os.PathLike[str]) -> Path:
+    """Return the path of records that are given by a path, or by `SHIPPED`, a string, for those of this package.
+
+    benchmarks/shipped_records.py makes them. A path of that name is "./shipped", or a Path.
+    """
+    return Path(__file__).with_name("shipped.jsonl") if given == SHIPPED else Path(given)
 
 
 @cache
@@ -97,15 +108,32 @@ class Record:
             found = cls(**data)
         except TypeError as error:
             raise TuneError(f"{where} is damaged: {error}") from None
-        kinds = ((found.key, Mapping), (found.decisions, Mapping), (found.versions, Mapping), (found.cost, int | float | None))
-        if not all(isinstance(value, kind) for value, kind in kinds) or isinstance(found.cost, bool):
-            raise TuneError(f"{where} is damaged: its key, decisions, versions or cost have another type")
+        for names, right in _FIELDS:
+            for name in names:
+                if not right(value := getattr(found, name)):
+                    raise TuneError(f"{where} is damaged: its {name} is {value!r:.40}")
         return found
 
     @property
     def digest(self) -> str:
         """Text that names the task."""
         return digest_of(self.key)
+
+
+def _is_cost(value: object) -> bool:
+    return value is None or (isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < math.inf)
+
+
+def _is_count(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+_FIELDS: tuple[tuple[tuple[str, ...], Callable[[object], bool]], ...] = (
+    (("kind", "task", "unit", "error", "search"), lambda value: isinstance(value, str)),
+    (("key", "decisions", "versions"), lambda value: isinstance(value, Mapping)),
+    (("cost", "default"), _is_cost), (("seed", "trial"), _is_count),
+    (("spread", "seconds"), lambda value: value == 0 or (value is not None and _is_cost(value))),
+)
 
 
 class Records:
@@ -214,7 +242,5 @@ def merge(paths: Iterable[Path], output: Path) -> tuple[int, int]:
         for record in Records.read(path):
             lines[record.to_line()] = None
             count += 1
-    from vtakit.base.writing import write_bytes
-
     write_bytes(output, b"".join(lines), "the records")
     return len(lines), count - len(lines)

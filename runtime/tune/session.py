@@ -5,16 +5,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from vtakit.base.errors import VtakitError
 from vtakit.compiler.tune.model import CostModel, Samples
 from vtakit.compiler.tune.scheduler import Progress, Scheduler
 from vtakit.compiler.tune.search.base import Search
 from vtakit.compiler.tune.search.registry import AUTO, make_search, needs_model
-from vtakit.compiler.tune.task import Task, alike, decided
+from vtakit.compiler.tune.task import Task, alike
 from vtakit.runtime.tune.outcome import Measurer, Outcome
 from vtakit.runtime.tune.records import Record, Records, Writer, versions
-
-BATCH = 8  # trials of a task between two looks at the model
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,6 +21,8 @@ class Rules:
     trials   : of all tasks together; None for no limit
     seconds  : of wall time
     patience : trials of a task without a gain, after which it is done
+    batch    : trials of a task between two looks at what was learned; None for what the search prefers
+    default  : whether the first trial of a task is its default
     """
 
     trials: int | None = None
@@ -31,7 +30,8 @@ class Rules:
     patience: int | None = None
     search: str = AUTO
     seed: int = 0
-    batch: int = BATCH
+    batch: int | None = None
+    default: bool = True
 
 
 @dataclass(slots=True)
@@ -78,7 +78,8 @@ class Session:
         self.tasks, self.rules, self.unit = tasks, rules, unit
         self._measurer, self._writer = measurer, writer
         self.model = CostModel(rules.seed, start=start) if needs_model(rules.search) else None
-        self.searches: list[Search] = [make_search(rules.search, task, rules.seed, self.model) for task in tasks]
+        self.searches: list[Search] = [
+            make_search(rules.search, task, rules.seed, self.model, default=rules.default) for task in tasks]
         progress = [Progress(task.name, weight) for task, weight in zip(tasks, weights, strict=True)]
         self.state = State(progress, [None] * len(tasks))
         self.scheduler = Scheduler(self.state.tasks, rules.patience)
@@ -104,10 +105,9 @@ class Session:
     def _round(self, at: int, watch: Watch | None, begin: float, now: Callable[[], float]) -> None:
         """Try some candidates of a task."""
         search, state, task = self.searches[at], self.state, self.tasks[at]
-        count = self.rules.batch
-        if self.rules.trials is not None:
-            count = min(count, self.rules.trials - state.trials)
-        batch = search.propose(count)
+        batch = search.propose(self.rules.batch or (search.BATCH if state.tasks[at].trials else search.FIRST))
+        if self.rules.trials is not None:  # a session of more trials begins with the same ones
+            batch = batch[:self.rules.trials - state.trials]
         if not batch:
             state.tasks[at].done = True
             return
@@ -148,20 +148,7 @@ class Session:
         return Samples() if self.model is None else self.model.samples
 
 
-def _alike(task: Task, candidate: Mapping[str, Any]) -> str | None:
-    """Return the text of a candidate; None for one that is not legal, as of a file that somebody changed."""
-    try:
-        decided(task, candidate)
-        return alike(task, candidate)
-    except VtakitError:
-        return None
-
-
 def _known(task: Task, records: Records | None) -> dict[str, Outcome]:
     """Return the outcomes of a task's candidates in records of this version, by `alike`."""
-    found: dict[str, Outcome] = {}
-    for each in records.of(task.key) if records is not None else ():
-        text = _alike(task, each.decisions) if each.versions == versions() else None
-        if text is not None:
-            found[text] = Outcome(each.cost, each.spread, each.error, each.seconds)
-    return found
+    return {alike(task, each.decisions): Outcome(each.cost, each.spread, each.error, each.seconds)
+            for each in (records.of(task.key) if records is not None else ()) if each.versions == versions()}

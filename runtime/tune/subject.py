@@ -1,5 +1,6 @@
 """A task in the process that measures it: arrays, the results of the reference, and the best candidate so far."""
 
+import os
 import statistics
 import time
 from collections.abc import Callable, Sequence
@@ -15,7 +16,6 @@ RELATIVE_ERROR = {"float64": 1e-10, "float32": 2e-4, "float16": 2e-2, "bfloat16"
 GUARD = 64  # bytes on each side of a result that a candidate must leave alone
 FILL = 77  # of every byte of a result before the first run
 KEPT = 32  # tasks whose arrays stay in the memory of a process
-DRIFT = 1.5  # most that the incumbent's time may differ from before to correct that of a candidate: more is a disturbance
 NEAR = 1.5  # times the cost of the incumbent up to which a candidate is measured in turn with it
 
 
@@ -34,6 +34,17 @@ class Effort(NamedTuple):
     most_s: float = 0.5
 
 
+class Caches(NamedTuple):
+    """Contents of caches before a run, as inside a network: what the layer before wrote, and no weights.
+
+    evicted_bytes : of other data that are touched: more than the L2 cache of a core has
+    kept          : numbers of the parameters that are read afterwards
+    """
+
+    evicted_bytes: int
+    kept: tuple[int, ...]
+
+
 class Measured(NamedTuple):
     """The measurement of a candidate: median and interquartile range of its samples in seconds, and whether it is the best."""
 
@@ -48,10 +59,14 @@ class Subject:
     ports : of its functions
     seed  : of the inputs
     alone : whether candidates run on this thread only: its processor time is taken then, which others here do not change
+    caches, cores : before each run caches of these cores have other data; None leaves what the run before has left
     """
 
-    def __init__(self, ports: Sequence[Port], seed: int, *, alone: bool = True) -> None:
-        self.ports = tuple(ports)
+    def __init__(
+        self, ports: Sequence[Port], seed: int, *, alone: bool = True, caches: Caches | None = None, cores: Sequence[int] = (),
+    ) -> None:
+        self.ports, self._caches, self._cores = tuple(ports), caches, tuple(cores)
+        self._others = np.zeros(0 if caches is None else caches.evicted_bytes // 8, np.int64)
         self._now = time.thread_time_ns if alone else time.perf_counter_ns
         self._guarded = [_guarded(port) for port in ports]
         self.arrays = [array for _, array in self._guarded]
@@ -89,46 +104,68 @@ class Subject:
         run = bound(binary, self.arrays)
         run()
         self._check()
-        begun = time.perf_counter()
-        once = self._seconds(run, 1)
+        begun, once = time.perf_counter(), self._seconds(run, 1)
         count = max(1, round(effort.sample_s / max(once, 1e-7)))
         samples = [self._seconds(run, count) for _ in range(effort.quick if once < effort.most_s / 2 else 1)]
         if len(samples) == 1:
             samples.append(once)
         cost = statistics.median(samples)
-        if self.best is None or (cost < NEAR * self.best_cost and once < effort.most_s / 2):
-            deadline = begun + effort.most_s
-            if self.best is None:
-                samples += [self._seconds(run, count) for _ in _until(deadline, 2 * effort.rounds)]
-                cost = statistics.median(samples)
-            else:
-                cost, samples = self._in_turn(run, self.best, count, effort.rounds, deadline)
-                if cost < self.best_cost:
-                    again, more = self._in_turn(run, self.best, count, 2 * effort.rounds, deadline + effort.most_s)
-                    cost, samples = max(cost, again), more
-        best = self.best is None or cost < self.best_cost
+        best = self.best is None
+        if self.best is None:
+            samples += [self._seconds(run, count) for _ in _until(begun + effort.most_s, 2 * effort.rounds)]
+            cost = statistics.median(samples)
+        elif cost < NEAR * self.best_cost and once < effort.most_s / 2:
+            share, samples, best = self._in_turn(run, self.best, count, effort.rounds, effort.most_s)
+            if best:
+                again, samples, best = self._in_turn(run, self.best, count, 2 * effort.rounds, effort.most_s)
+                share = max(share, again)
+            cost = self.best_cost * (share if best else max(share, 1.0))
         if best:
             self.best, self.best_cost = run, cost
         return Measured(cost, _spread(samples), best)
 
     def _in_turn(
-        self, run: Callable[[], None], best: Callable[[], None], count: int, rounds: int, deadline: float,
-    ) -> tuple[float, list[float]]:
-        """Time a candidate and the incumbent in turn; return the cost at which the incumbent keeps its own, and the samples."""
-        mine, others = list[float](), list[float]()
-        for at in _until(deadline, rounds):
-            for samples, each in ((others, best), (mine, run))[::1 if at % 2 else -1]:  # neither is always first
-                samples.append(self._seconds(each, count))
-        drift = min(max(self.best_cost / statistics.median(others), 1 / DRIFT), DRIFT)
-        return statistics.median(mine) * drift, [sample * drift for sample in mine]
+        self, run: Callable[[], None], best: Callable[[], None], count: int, rounds: int, most_s: float,
+    ) -> tuple[float, list[float], bool]:
+        """Time a candidate and the incumbent in turn.
+
+        Returns the median of the turns' ratios, the samples at which the incumbent keeps its cost, and whether the candidate is
+        faster in three turns of four: of many that are as fast, the luckiest would else replace each other.
+        """
+        ratios = list[float]()
+        for at in _until(time.perf_counter() + most_s, rounds):
+            first, second = (run, best) if at % 2 else (best, run)  # neither is always first
+            a, b = self._seconds(first, count), self._seconds(second, count)
+            ratios.append(a / b if first is run else b / a)
+        faster = sum(ratio < 1 for ratio in ratios) >= 0.75 * len(ratios)
+        return statistics.median(ratios), [ratio * self.best_cost for ratio in ratios], faster
 
     def _seconds(self, run: Callable[[], None], count: int) -> float:
-        """Return the mean time of some runs in a row."""
-        now = self._now
-        begin = now()
+        """Return the mean time of some runs, in a row unless caches have other data before each."""
+        now, spent = self._now, 0
+        if self._caches is None:
+            begin = now()
+            for _ in range(count):
+                run()
+            return (now() - begin) / count / 1e9
         for _ in range(count):
+            self._evict(self._caches)
+            begin = now()
             run()
-        return (now() - begin) / count / 1e9
+            spent += now() - begin
+        return spent / count / 1e9
+
+    def _evict(self, caches: Caches) -> None:
+        """Fill the caches with other data, then with the inputs that the layer before has just written."""
+        if len(self._cores) > 1:  # each has an L2 cache of its own
+            for core in self._cores:
+                os.sched_setaffinity(0, {core})
+                self._others += 1
+            os.sched_setaffinity(0, self._cores)
+        else:
+            self._others += 1
+        for at in caches.kept:
+            self._guarded[at][0].max()
 
     def _results(self) -> list[Array]:
         return [array for port, array in zip(self.ports, self.arrays, strict=True) if port.written]
@@ -136,7 +173,7 @@ class Subject:
     def _check(self) -> None:
         """Raise Failed for results or inputs that are not as they should be."""
         for port, before, (raw, array) in zip(self.ports, self._inputs, self._guarded, strict=True):
-            if before is not None and not np.array_equal(before.view(np.uint8), array.view(np.uint8)):
+            if before is not None and before.tobytes() != array.tobytes():
                 array[...] = before
                 raise Failed("wrong", "the candidate wrote to an input")
             end = GUARD + array.nbytes + (array.ctypes.data - raw.ctypes.data - GUARD)

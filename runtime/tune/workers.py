@@ -5,27 +5,29 @@ A worker that dies or vanishes costs the trial that it had. Every wait has a bou
 
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from importlib import import_module
 from typing import Any, Self
 
 from vtakit.base.errors import VtakitError, needs
 from vtakit.base.text import counted
 from vtakit.compiler.tune.task import Candidate, TuneError
-from vtakit.runtime.tune.crew import PREPARE_S, Limits, Loops
-from vtakit.runtime.tune.outcome import Outcome
-from vtakit.runtime.tune.remote import Settings, packed, run_trial
+from vtakit.runtime.module_file import dump
+from vtakit.runtime.tune.crew import PREPARE_S, Limits
+from vtakit.runtime.tune.outcome import Cost, Outcome
+from vtakit.runtime.tune.remote import Sent, Settings, packed, run_models, run_trial, trial_of
 from vtakit.runtime.tune.subject import Effort
 
 RESOURCE = "cpu"
 CONNECT_S = 30.0  # to reach a scheduler
 IDLE_S = 60.0  # for a worker with the resource to come, before a session ends
+MODELS_S = 600.0  # to measure whole models
 _LOOK_S = 0.5  # between two looks at a scheduler that says nothing
 _QUIET = {"distributed.scheduler.allowed-failures": 0, "distributed.comm.retry.count": 0, "distributed.admin.log-length": 10}
 
 
 class WorkersMeasurer:
-    """Measure candidates of tasks of loops on the workers of a scheduler.
+    """Measure candidates, and whole models, on the workers of a scheduler.
 
     address  : of the scheduler, such as tcp://host:8786; None starts a scheduler and one worker on this machine
     resource : that a worker declares, one for each trial at a time
@@ -87,13 +89,13 @@ class WorkersMeasurer:
             return 0
         return sum(each["resources"].get(self._resource, 0) >= 1 for each in found.values())
 
-    def measure(self, task: Loops, candidates: Sequence[Candidate]) -> Iterator[tuple[int, Outcome]]:
+    def measure(self, task: Any, candidates: Sequence[Candidate]) -> Iterator[tuple[int, Outcome]]:
         """Yield the number and the outcome of each candidate, as they end.
 
         Raises TuneError if the scheduler goes away, or has no worker with the resource for a minute.
         """
         waiting = list(range(len(candidates)))[::-1]
-        ready: list[tuple[int, bytes]] = []  # lowered while workers are busy; each has one trial, so that its end costs no other
+        ready: list[tuple[int, Sent]] = []  # lowered while workers are busy; each has one trial, so that its end costs no other
         running: dict[Any, tuple[int, float]] = {}  # future -> number of the candidate, and when it was handed over
         limits = self._settings.limits
         late_s = limits.compile_s + limits.run_s + 2 * PREPARE_S
@@ -104,12 +106,12 @@ class WorkersMeasurer:
                 while waiting and len(ready) < workers:
                     number = waiting.pop()
                     try:
-                        ready.append((number, packed(task, task.lower(candidates[number]))))
+                        ready.append((number, packed(trial_of(task, candidates[number]))))
                     except VtakitError as error:
                         yield number, Outcome(None, 0.0, f"refused: {_first_line(error)}")
                 while ready and len(running) < workers:
                     number, sent = ready.pop(0)
-                    running[self._submit(sent)] = number, time.monotonic()
+                    running[self._submit(run_trial, sent)] = number, time.monotonic()
                 ended = [future for future in running if future.done()]
                 for future in ended:
                     number, begun = running.pop(future)
@@ -129,10 +131,28 @@ class WorkersMeasurer:
             if running and self._client.status == "running":
                 self._client.cancel([*running], force=True)
 
-    def _submit(self, sent: bytes) -> Any:
+    def costs(self, images: Sequence[Any]) -> list[Cost]:
+        """Return what whole models take on one of the workers, in turn.
+
+        Raises TuneError if no worker answers, or one has other sources.
+        """
+        future = self._submit(run_models, packed([dump(image, graph=False) for image in images]))
+        told = time.monotonic()
+        while not future.done():
+            self._check(told, 1)
+            if time.monotonic() - told > MODELS_S:
+                self._client.cancel([future], force=True)
+                raise TuneError(f"no worker of {self.address} has measured the network within {MODELS_S:.0f} s")
+            self._ended.wait(_LOOK_S)
+            self._ended.clear()
+        if future.status != "finished":
+            raise TuneError(f"the network cannot be measured on a worker: {self._outcome(future, 0.0).error}")
+        return [Cost(*each) for each in future.result(timeout=CONNECT_S)]
+
+    def _submit(self, work: Callable[..., Any], sent: Sent) -> Any:
         self._counted += 1
         future = self._client.submit(
-            run_trial, sent, self._settings, resources={self._resource: 1}, pure=False, retries=0,
+            work, sent, self._settings, resources={self._resource: 1}, pure=False, retries=0,
             key=f"trial-{id(self)}-{self._counted}")
         future.add_done_callback(lambda _: self._ended.set())
         return future

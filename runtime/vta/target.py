@@ -149,18 +149,18 @@ class Vta(codegen.Target, Target):
         found.check()
         return found
 
-    def tasks(self, graph: Graph, options: Options, evaluate: Evaluate) -> list[Tuned]:
-        """Return the operators that the accelerator runs."""
+    def tasks(self, graph: Graph, options: Options, evaluate: Evaluate, threads: int | None = None) -> list[Tuned]:
+        """Return the operators that the accelerator runs; threads of its host change nothing."""
         decisions = ModelDecisions(options.decisions)
         return tasks_of(run_passes(graph, passes_for_cpu(evaluate, integer=options.integer)), self, decisions)
 
-    def measurer(self) -> Cycles:
+    def measurer(self, threads: int | None = None) -> Cycles:
         """Return the cycle model."""
         return Cycles()
 
     def cost(self, image: Image) -> Cost:
         """Return the cycles of all launches, by the cycle model."""
-        return image_cycles(image.parts_of(VtaPart), self.system)
+        return image_cycles(image.parts_of(VtaPart), self)
 
     def warning(self, image: Image) -> str:
         """Return a sentence if nothing of a model runs on the accelerator."""

@@ -30,7 +30,8 @@ def test_every_job_has_a_script():
 
 def test_the_package_is_all_that_its_links_lead_to():
     files = package_files(ROOT)
-    assert {"vtakit/__init__.py", "vtakit/py.typed", "vtakit/sim/rtl/harness.cpp", "vtakit/runtime/report/page.html.j2"} <= files
+    assert {"vtakit/__init__.py", "vtakit/py.typed", "vtakit/sim/rtl/harness.cpp", "vtakit/runtime/report/page.html.j2",
+            "vtakit/runtime/tune/shipped.jsonl"} <= files
     for part in ("hw", "compiler", "sim", "runtime", "boards", "models", "cache"):
         assert f"vtakit/{part}/__init__.py" in files
     assert len(files) > 400

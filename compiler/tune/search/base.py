@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from vtakit.base.errors import VtakitError
 from vtakit.compiler.tune.model import CostModel, Features
 from vtakit.compiler.tune.space import defaults, drawn
 from vtakit.compiler.tune.table import Table
@@ -21,18 +22,22 @@ class Search(ABC):
     task  : that is searched
     model : that ranks candidates, shared by all tasks of a session; None for searches without one
     seed  : the same seed and the same costs give the same candidates
+    default : whether the default is the first candidate
     table : the whole space, if the task has it as a table
     costs : by `alike`, of what was measured; None for a failure
     best  : the cheapest candidate so far and its cost
     parents : the cheapest ones so far, at most `PARENTS`, with their costs, the cheapest first; for searches that breed
+    FIRST   : trials before the scheduler of tasks looks at the task; BATCH : then, between two looks at what was learned
     """
 
     name: ClassVar[str]
     summary: ClassVar[str]
     learns: ClassVar[bool] = False
     PARENTS: ClassVar[int] = 0
+    FIRST: ClassVar[int] = 8
+    BATCH: ClassVar[int] = 8
 
-    def __init__(self, task: Task, seed: int = 0, model: CostModel | None = None) -> None:
+    def __init__(self, task: Task, seed: int = 0, model: CostModel | None = None, *, default: bool = True) -> None:
         self.task, self.model = task, model if self.learns else None
         if self.learns and model is None:
             raise TuneError(f"search {self.name!r} needs a cost model")
@@ -43,11 +48,11 @@ class Search(ABC):
         self.parents: list[tuple[float, dict[str, Any]]] = []
         self.done = False
         self._proposed: set[str] = set()
-        self._features: dict[str, Features] = {}
-        self._first = True
+        self._features: dict[str, Features | None] = {}
+        self._first = default
 
     def propose(self, count: int) -> list[dict[str, Any]]:
-        """Return at most so many candidates that were not proposed before, the default first; none after the last."""
+        """Return at most so many candidates that were not proposed before; none after the last."""
         found: list[dict[str, Any]] = []
         if self._first:
             self._first = False
@@ -98,13 +103,18 @@ class Search(ABC):
             found[text] = each
         return [*found.values()]
 
-    def features(self, candidates: Sequence[Candidate]) -> Features:
-        """Return the features of candidates [candidates, features]."""
-        texts = [alike(self.task, each) for each in candidates]
-        for text, each in zip(texts, candidates, strict=True):
+    def features(self, candidates: Sequence[Candidate]) -> list[Features | None]:
+        """Return the features of candidates; None for one of which no program can be made."""
+        found = []
+        for each in candidates:
+            text = alike(self.task, each)
             if text not in self._features:
-                self._features[text] = self.task.features(each)
-        return np.stack([self._features[text] for text in texts])
+                try:
+                    self._features[text] = self.task.features(each)
+                except VtakitError:
+                    self._features[text] = None
+            found.append(self._features[text])
+        return found
 
     def estimates(self, candidates: Sequence[Candidate]) -> list[float] | None:
         """Return the target's estimates; None if it has none."""

@@ -1,6 +1,6 @@
 """Searches that rank candidates by the cost model and measure the best."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,9 +11,11 @@ from vtakit.compiler.tune.search.base import Search
 from vtakit.compiler.tune.space import crossed, mutated
 from vtakit.compiler.tune.task import Candidate, alike, identity
 
-DRAFTS = 64  # candidates that are drawn for a first ranking, by the target's estimate
+POPULATION = 4  # candidates of a generation, for each that is measured
 RANDOM_SHARE = 0.1  # of a batch, against a model that is sure of the wrong thing
 FIRST_RANDOM_SHARE = 0.25  # before there is a model
+LEAST = -1e6  # score of a candidate of which no program can be made
+TRUST = 8  # trials of a task after which the estimate's rank counts half as much as the model's
 NEAR = 1  # decisions by which two candidates of a batch must differ at least, more than this
 
 
@@ -30,8 +32,9 @@ class _Learned(Search):
         """Take note of costs, and teach the model."""
         super().tell(candidates, costs)
         assert self.model is not None
-        if candidates:
-            self.model.add(self.group, self.features(candidates), costs)
+        rows = [(row, cost) for row, cost in zip(self.features(candidates), costs, strict=True) if row is not None]
+        if rows:
+            self.model.add(self.group, np.stack([row for row, _ in rows]), [cost for _, cost in rows])
 
     def _pick(self, ranked: Sequence[dict[str, Any]], count: int) -> list[dict[str, Any]]:
         """Return the first candidates that differ from each other in more than one decision; then those that were left."""
@@ -55,8 +58,15 @@ def _distance(a: Candidate, b: Candidate) -> int:
     return sum(a.get(name) != b.get(name) for name in {*a, *b})
 
 
+def _places(order: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
+    """Return the place of each number in an order."""
+    found = np.empty(len(order))
+    found[order] = np.arange(len(order))
+    return found
+
+
 class Ranking(_Learned):
-    """The whole space is ranked: by the target's estimate first, then by the model. It needs a table."""
+    """The whole space is ranked: by the target's estimate first, then by the model too, and ever more. It needs a table."""
 
     name = "ranking"
     summary = "the whole space ranked by the cost model; for spaces that are tables"
@@ -73,12 +83,12 @@ class Ranking(_Learned):
         left = np.flatnonzero(self._left)
         randoms = self._randoms(count)
         self.model.fit()
-        order = left[self.table.estimates[left].argsort(kind="stable")]
-        if self.model.ready:
+        estimates = self.table.estimates[left]
+        ranks = _places(estimates.argsort(kind="stable"))
+        if self.model.ready:  # the less the model has seen of this task, the more say the estimate has
             scores = self.model.scores(self.table.features[left])
-            ranked = left[np.lexsort((self.table.estimates[left], -scores))]
-            # Of a task without measurements the model knows what others have taught it: the estimate has its say too.
-            order = ranked if self.costs else np.stack([order, ranked], 1).ravel()
+            ranks = _places(np.lexsort((estimates, -scores))) + TRUST / (TRUST + len(self.costs)) * ranks
+        order = left[ranks.argsort(kind="stable")]
         found = self._pick(self._candidates(order, 8 * count), count - randoms)
         taken = {alike(self.task, each) for each in found}
         found += [each for each in self._candidates(self.rng.permutation(left), randoms + count) if
@@ -101,65 +111,63 @@ class Ranking(_Learned):
                 self._left[row] = False
         return found
 
-    def features(self, candidates: Sequence[Candidate]) -> Features:
+    def features(self, candidates: Sequence[Candidate]) -> list[Features | None]:
         """Return the features of candidates, from the table where they came from there."""
         assert self.table is not None
         rows = [self._rows.get(alike(self.task, each)) for each in candidates]
-        if any(row is None for row in rows):
-            return super().features(candidates)
-        found: Features = self.table.features[[row for row in rows if row is not None]]
-        return found
+        return [super(Ranking, self).features([each])[0] if row is None else self.table.features[row]
+                for row, each in zip(rows, candidates, strict=True)]
 
 
 class Evolution(_Learned):
-    """Generations of candidates that the model ranks; the best of the last one are measured. For spaces without end."""
+    """Generations of candidates that the model ranks; the best of the last one are measured. For spaces without end.
+
+    Features of a task on a CPU take a lowering each, 10 ms or more, so a population is a few times as large as a batch.
+    """
 
     name = "evolution"
     summary = "generations of candidates that the cost model ranks"
-    POPULATION, GENERATIONS, RATE = 64, 2, 0.2  # features of a task on a CPU take a lowering each, 10 ms or more
-    PARENTS = POPULATION
+    FIRST, BATCH = 4, 16
+    PARENTS, ELITES, RATE = 64, 4, 0.2
 
     def _next(self, count: int) -> list[dict[str, Any]]:
         assert self.model is not None
         randoms = self._randoms(count)
         self.model.fit()
-        ranked = self._evolved(8 * count) if self.model.ready else self._drafted(8 * count)
+        ranked = self._evolved(POPULATION * count) if self.model.ready else self._drafted(POPULATION * count)
         found = self._pick(ranked, count - randoms)
         return found + self._draw(count - len(found))
 
     def _drafted(self, most: int) -> list[dict[str, Any]]:
         """Return drawn candidates, those of the least estimates first."""
-        drafts = self._draw(DRAFTS)
+        drafts = self._draw(most)
         costs = self.estimates(drafts) if drafts else None
-        if costs is None:
-            return drafts[:most]
-        return [drafts[at] for at in np.argsort(costs, kind="stable")[:most]]
+        return drafts if costs is None else [drafts[at] for at in np.argsort(costs, kind="stable")]
 
-    def _evolved(self, most: int) -> list[dict[str, Any]]:
-        parents = [each for _, each in self.parents[:self.POPULATION // 4]]
-        pool = {alike(self.task, each): each for each in (*parents, *self._draw(self.POPULATION - len(parents)))}
-        best: dict[str, tuple[float, dict[str, Any]]] = {}
-        for generation in range(self.GENERATIONS + 1):
-            texts, members = [*pool], [*pool.values()]
-            if not members:
-                break
-            scores = self._scores(members)
-            best |= {text: (float(score), each) for text, score, each in zip(texts, scores, members, strict=True)
-                     if text not in self._proposed}
-            if generation == self.GENERATIONS:
-                break
-            order = np.argsort(-scores, kind="stable")[:self.POPULATION // 4]
+    def _evolved(self, size: int) -> list[dict[str, Any]]:
+        """Return candidates that were not proposed, the best first: of two generations of so many."""
+        parents = [each for _, each in self.parents[:size // 4]]
+        pool = {alike(self.task, each): each for each in (*parents, *self._draw(size - len(parents)))}
+        best = self._scored(pool)
+        order = sorted(pool, key=lambda text: -best[text][0])[:size // 4]
+        if order:
             chances = np.linspace(1, 0.2, len(order))
             chances /= chances.sum()
-            pool = {texts[at]: members[at] for at in order[:4]}
-            for _ in range(4 * self.POPULATION):
-                first, second = (members[order[int(at)]] for at in self.rng.choice(len(order), 2, p=chances))
+            children = {text: pool[text] for text in order[:self.ELITES]}
+            for _ in range(4 * size):
+                first, second = (pool[order[int(at)]] for at in self.rng.choice(len(order), 2, p=chances))
                 child = self._child(first, second)
-                pool.setdefault(alike(self.task, child), child)
-                if len(pool) >= self.POPULATION:
+                children.setdefault(alike(self.task, child), child)
+                if len(children) >= size:
                     break
-        ranked = sorted(best.values(), key=lambda entry: -entry[0])
-        return [each for _, each in ranked[:most]]
+            best |= self._scored(children)
+        ranked = sorted([entry for text, entry in best.items() if text not in self._proposed], key=lambda entry: -entry[0])
+        return [each for _, each in ranked]
+
+    def _scored(self, pool: Mapping[str, dict[str, Any]]) -> dict[str, tuple[float, dict[str, Any]]]:
+        """Return candidates with what the model gives them, by `alike`."""
+        members = [*pool.values()]
+        return {text: (float(score), each) for text, score, each in zip(pool, self._scores(members), members, strict=True)}
 
     def _child(self, first: Candidate, second: Candidate) -> dict[str, Any]:
         if self.rng.random() < 0.5:
@@ -167,8 +175,14 @@ class Evolution(_Learned):
         return mutated(self.task, crossed(self.task, first, second, self.rng), self.rng, self.RATE)
 
     def _scores(self, members: Sequence[Candidate]) -> npt.NDArray[np.float32]:
+        """Return what the model gives candidates; the least of all to those of which no program can be made."""
         assert self.model is not None
-        return self.model.scores(self.features(members))
+        rows = self.features(members)
+        scores = np.full(len(rows), LEAST, np.float32)
+        there = [row for row in rows if row is not None]
+        if there:
+            scores[[row is not None for row in rows]] = self.model.scores(np.stack(there))
+        return scores
 
 
 class Annealing(Evolution):
@@ -176,11 +190,13 @@ class Annealing(Evolution):
 
     name = "annealing"
     summary = "chains of changed candidates, by the cost model and a falling temperature"
-    CHAINS, STEPS = 16, 8
+    STEPS = 8
 
-    def _evolved(self, most: int) -> list[dict[str, Any]]:
-        chains = [each for _, each in self.parents[:self.CHAINS // 2]]
-        chains += self._draw(self.CHAINS - len(chains))
+    def _evolved(self, size: int) -> list[dict[str, Any]]:
+        """Return candidates that were not proposed, the best first: of all that so many steps come by."""
+        count = max(2, 2 * size // self.STEPS)
+        chains = [each for _, each in self.parents[:count // 2]]
+        chains += self._draw(count - len(chains))
         scores = self._scores(chains)
         best = {alike(self.task, each): (float(score), each) for each, score in zip(chains, scores, strict=True)}
         for step in range(self.STEPS):
@@ -192,4 +208,4 @@ class Annealing(Evolution):
             chains = [b if kept else a for a, b, kept in zip(chains, changed, keep.tolist(), strict=True)]
             scores = np.where(keep, new, scores)
         ranked = sorted([entry for text, entry in best.items() if text not in self._proposed], key=lambda entry: -entry[0])
-        return [each for _, each in ranked[:most]]
+        return [each for _, each in ranked]

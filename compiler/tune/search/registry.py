@@ -21,14 +21,16 @@ def find_search(name: str) -> type[Search] | None:
     return SEARCHES[name]
 
 
-def make_search(name: str, task: Task, seed: int = 0, model: CostModel | None = None) -> Search:
-    """Return a search of a task. Raises TuneError for a name that is none, and for a search that its space does not have."""
+def make_search(name: str, task: Task, seed: int = 0, model: CostModel | None = None, *, default: bool = True) -> Search:
+    """Return a search of a task, whose first candidate is the default if `default`.
+
+    Raises TuneError for a name that is none, and for a search that its space does not have."""
     table = getattr(task, "table", None) is not None
     cls = find_search(name) or (Ranking if table else Evolution)
     if cls is Ranking and not table:
         raise TuneError(f"search 'ranking' needs a space that is a table, and that of {task.name!r:.80} is none: give "
                         "--search evolution")
-    return cls(task, seed, model)
+    return cls(task, seed, model, default=default)
 
 
 def needs_model(name: str) -> bool:

@@ -114,3 +114,22 @@ def test_a_search_of_no_name_is_refused():
 def test_auto_takes_the_table():
     assert made("auto", Toy(table=True)).name == "ranking"
     assert made("auto", Toy()).name == "evolution"
+
+
+@pytest.mark.parametrize("name", ["evolution", "annealing"])
+def test_a_candidate_of_which_no_program_can_be_made_ends_no_search(name):
+    """It has no features: it is ranked last, and a model learns nothing of it."""
+    class Holed(Toy):
+        def features(self, given):
+            if given["a"] > 4:
+                raise TuneError("no loops")
+            return super().features(given)
+
+        def cost(self, given):
+            return None if given["a"] > 4 else super().cost(given)
+    search = made(name, Holed())
+    found = trials(search, 120)
+    failed = [cost is None for _, cost in found]
+    assert search.best[0]["a"] <= 4
+    assert sum(failed) < 0.25 * len(failed)  # half of the space has none
+    assert search.model.samples.count == failed.count(False)

@@ -113,7 +113,7 @@ def test_what_is_no_expression_is_refused():
         tune.expression(B, [A, B])
     with raises(TuneError, "task 'expression': give the tensors that it computes, and those that its function takes"):
         tune.expression([], [A])
-    with raises(TuneError, "task 'B' is to run on 0 threads: give at least 1"):
+    with raises(TuneError, "task 'B' is to run on 0 threads: give a number, at least 1"):
         tune.expression(B, [A, B], threads=0)
 
 

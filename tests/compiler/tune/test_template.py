@@ -181,3 +181,22 @@ def test_templates_that_return_something_else():
     B = te.compute((n,), lambda i: A[i] + 1, name="B")
     with raises(TuneError, "task 'f()': A: float32[n] has a size that is known when the program runs: give a number for each"):
         tune.template("f")(lambda cfg: (te.create_schedule(B.op), [A, B])).task()
+
+
+def test_a_combination_that_a_primitive_refuses_is_not_legal():
+    """A template need not know beforehand what its schedule refuses: such candidates are drawn again."""
+    @tune.template
+    def loops(cfg, n):
+        A = te.placeholder((n,), name="A")
+        B = te.compute((n,), lambda i: A[i] + 1.0, name="B")
+        s = te.create_schedule(B.op)
+        axis = B.op.axis[0]
+        if cfg.define_knob("twice", [False, True]).val:
+            s[B].split(axis, 4)
+        s[B].split(axis, 2)
+        return s, [A, B]
+    task = loops.task(64)
+    with pytest.raises(DecisionError, match=r"^loops: B\.split\(i, factor=2\): i is a loop no more"):
+        task.decide(Decisions({"twice": True}))
+    assert [each["twice"] for each in listed(task)] == [False]
+    assert drawn(task, np.random.default_rng(0)) == {"twice": False}

@@ -6,14 +6,23 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import vtakit
+from vtakit import te
 from vtakit.compiler.frontend.onnx.importer import import_model
 from vtakit.compiler.graph.lower import THREADS
+from vtakit.compiler.schedule.decisions import Decisions
 from vtakit.compiler.tune.features import LENGTH
+from vtakit.compiler.tune.sketch import expression
 from vtakit.compiler.tune.space import drawn
 from vtakit.compiler.tune.task import Task, decided
 from vtakit.runtime.cpu.evaluate import evaluator
 from vtakit.runtime.cpu.target import Cpu
 from vtakit.runtime.source import Options
+from vtakit.runtime.tune.bench import CpuMeasurer
+from vtakit.runtime.tune.binary import Port
+from vtakit.runtime.tune.crew import Limits
+from vtakit.runtime.tune.network import Network, covered
+from vtakit.runtime.tune.records import Record, Records
+from vtakit.runtime.tune.subject import Caches, Subject
 
 
 def network():
@@ -62,10 +71,13 @@ def test_a_task_has_the_decisions_of_its_layers(model):
 
 
 @pytest.mark.slow
-def test_candidates_of_kernels_are_measured_and_right(model):
-    target, tasks = tasks_of(model)
+@pytest.mark.parametrize("threads", [1, 2])
+def test_candidates_of_kernels_are_measured_and_right(model, threads):
+    target = Cpu.host()
+    evaluate = evaluator(target)
+    tasks = target.tasks(import_model(model, evaluate=evaluate), Options(), evaluate, threads)
     rng = np.random.default_rng(0)
-    with target.measurer() as measurer:
+    with CpuMeasurer(threads=threads, limits=Limits(compile_s=60, run_s=60)) as measurer:
         for each in tasks:
             candidates = [decided(each.task), *[drawn(each.task, rng) for _ in range(3)]]
             outcomes = dict(measurer.measure(each.task, candidates))
@@ -81,9 +93,63 @@ def test_decisions_that_were_found_compile(model):
     x = np.random.default_rng(2).standard_normal((1, 16, 14, 14)).astype(np.float32)
     usual, tuned = vtakit.compile(model), vtakit.compile(model, decisions=found)
     np.testing.assert_allclose(tuned.run({"x": x})["y"], usual.run({"x": x})["y"], rtol=1e-3, atol=1e-3)
-    cost = target.cost(tuned.image)
-    assert cost.total > 0
-    assert {layer for names in cost.layers for layer in names} >= {"first", "second", "third", "last"}
+    for cost in target.costs([usual.image, tuned.image]):
+        assert cost.total > 0
+        assert {layer for names in cost.layers for layer in names} >= {"first", "second", "third", "last"}
+        assert 0.2 * cost.total < sum(cost.layers.values()) < 5 * cost.total
+
+
+def test_what_one_thread_cannot_tell_keeps_its_default(model):
+    """On one thread, a kernel that threads do not share is as fast as one that they do; on two the decision is searched."""
+    target, tasks = tasks_of(model)
+    evaluate = evaluator(target)
+    both = target.tasks(import_model(model, evaluate=evaluate), Options(), evaluate, 2)
+    seen = {}
+    for count, found in ((1, tasks), (2, both)):
+        for each in found:
+            rng = np.random.default_rng(0)
+            for _ in range(30):
+                decisions = Decisions(drawn(each.task, rng))
+                each.task.decide(decisions)
+                shared = [one for one in decisions if one.name == THREADS or one.name.endswith(".parallel")]
+                seen.setdefault(count, set()).update(one.is_default for one in shared)
+    assert seen == {1: {True}, 2: {True, False}}
+    assert {each.task.key["threads"] for each in both} == {2}
+
+
+def test_records_for_another_number_of_threads_are_taken_and_said(model):
+    target, _ = tasks_of(model)
+    evaluate = evaluator(target)
+    one = Network.of(import_model(model, evaluate=evaluate), target, Options(), evaluate)
+    two, rng = one.on(2), np.random.default_rng(4)
+    records = Records([Record(task=each.task.name, key=each.task.key, decisions=drawn(each.task, rng), cost=1e-5, unit="s")
+                       for each in two.tuned])
+    for asked in (one, one.on(4)):
+        found = covered(asked, records, "r")
+        assert found.decisions
+        assert "they were measured with 2 threads" in found.said
+    assert covered(two, records, "r").decisions == found.decisions
+    assert "threads" not in covered(two, records, "r").said
+
+
+def test_kernels_are_timed_with_the_caches_of_a_network(model, monkeypatch):
+    """Before each timed run something else is touched, then what the layer before wrote: all inputs but weights."""
+    _, tasks = tasks_of(model)
+    fresh = {layer: each.task.fresh for each in tasks for layer in each.layers}
+    assert fresh["first"] == fresh["third"] == fresh["last"] == (0,)
+    assert all(each.task.key["fresh"] == [*each.task.fresh] for each in tasks)
+    ports = [Port("float32", (64,), False), Port("float32", (64,), False), Port("float32", (64,), True)]
+    runs = []
+    for caches in (None, Caches(1 << 16, (0,))):
+        subject = Subject(ports, 0, caches=caches)
+        order = []
+        monkeypatch.setattr(subject, "_evict", lambda given, own=subject._evict, order=order: order.append(given) or own(given))
+        assert subject._seconds(lambda order=order: order.append("run"), 3) >= 0
+        runs.append(order)
+    assert runs == [["run"] * 3, [Caches(1 << 16, (0,)), "run"] * 3]
+    x = te.placeholder((4, 4), name="x")
+    y = te.compute((4, 4), lambda i, j: x[j, i], name="y")
+    assert expression(y, [x, y]).fresh is None
 
 
 def test_digests_tell_kernels_apart_and_do_not_change(model):

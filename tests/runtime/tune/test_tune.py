@@ -10,6 +10,8 @@ from support import raises
 
 import vtakit
 from vtakit import models
+from vtakit.base.errors import VtakitError
+from vtakit.base.text import counted
 from vtakit.compiler.graph.decisions import ModelDecisions
 from vtakit.compiler.graph.passes.base import run_passes
 from vtakit.compiler.graph.passes.pipeline import passes_for_cpu
@@ -17,12 +19,15 @@ from vtakit.compiler.graph.vta.place import Region, place
 from vtakit.compiler.graph.vta.region import compile_region
 from vtakit.compiler.tune.space import defaults, drawn, listed
 from vtakit.compiler.tune.task import DecisionError, Refused, TuneError, alike, decided
+from vtakit.compiler.tune.vta_floors import floor_of
 from vtakit.runtime import cli
 from vtakit.runtime.model import network
+from vtakit.runtime.tune.confirm import confirm
 from vtakit.runtime.tune.cycles import Cycles, cycles_of, program_of
 from vtakit.runtime.tune.network import Network, covered, settle
 from vtakit.runtime.tune.outcome import Cost
 from vtakit.runtime.tune.records import Records
+from vtakit.sim import confirmed
 
 SLOW = {"bandwidth": 0.25, "latency": 100}
 
@@ -113,7 +118,7 @@ def test_a_candidate_is_the_program_of_its_layer_alone(net):
             own = program_of(task, given)
             assert own.insns == launch.program.insns
             assert own.uops == launch.program.uops
-            assert cycles_of(own, net.target.system) == cycles_of(launch.program, net.target.system)
+            assert cycles_of(own, net.target) == cycles_of(launch.program, net.target)
 
 
 def test_measurement_in_children_is_that_in_this_process(net):
@@ -148,6 +153,84 @@ def test_a_session_tunes_and_goes_on(tuned, capsys):
     assert "48 trials, 40 of them from the records" in capsys.readouterr().out
     for before, after in zip(result["tasks"], again["tasks"], strict=True):
         assert after["curve"][:before["trials"]] == before["curve"]
+
+
+def test_the_rtl_confirms_the_best(tuned, net, capsys):
+    folder, words = tuned
+    result = json.loads((folder / "r.json").read_text())
+    changed = [each for each in result["tasks"] if each["decisions"] and each["best"] < each["default"]]
+    assert changed
+    for each in changed:
+        assert each["on_rtl"] == each["best"]
+        (record,) = Records.read(folder / "r.jsonl").of(each["key"], "confirmed")
+        assert record.cost == each["best"]
+        assert not record.error
+    count = len(Records.read(folder / "r.jsonl").of(changed[0]["key"], "confirmed"))
+    assert cli.main([*words, "--trials", "40"]) == 0
+    assert f"the RTL confirms {counted(len(changed), 'candidate')}, every cycle and byte" in capsys.readouterr().out
+    assert len(Records.read(folder / "r.jsonl").of(changed[0]["key"], "confirmed")) == count  # the RTL did not run again
+    assert cli.main([*words, "--trials", "40", "--confirm", "0"]) == 0
+    assert "RTL" not in capsys.readouterr().out
+
+
+def test_a_candidate_that_differs_on_the_rtl_is_not_used(net, monkeypatch):
+    task = task_named(net, "second").task
+    given = task.table.candidate(int(task.table.estimates.argsort()[1]))
+
+    def run(program, inputs, device, **options):
+        found = simulated(program, inputs, device=device, **options)
+        return replace(found, counters=found.counters | {"cycles": 1}) if device == "rtl" else found
+    simulated = confirmed.run
+    monkeypatch.setattr(confirmed, "run", run)
+    found = confirm([task], {0: given})
+    assert found.wrong == [0]
+    assert "wrong: on the RTL, counter cycles: got 1, want" in found.outcomes[0].error
+    assert not f"{found}"
+
+
+def test_what_the_rtl_did_not_run_is_said(net, monkeypatch):
+    task = task_named(net, "second").task
+    given = defaults(task)
+    assert f"{confirm([task], {0: given}, 10)}" == (
+        "1 candidate takes more than 10 cycles, which --confirm sets, and the RTL did not run them")
+
+    def run(program, inputs, device, **options):
+        raise VtakitError("the RTL needs Verilator")
+    monkeypatch.setattr(confirmed, "run", run)
+    assert f"{confirm([task], {0: given})}" == "the RTL did not run the best candidates: the RTL needs Verilator"
+
+
+def test_cycles_are_those_of_a_smaller_core(path):
+    """Half of the products a cycle: a candidate and a network take longer, and floors are higher."""
+    whole, half = (network(path, "vta", config="compact", core=core) for core in ({}, {"gemm_passes": 2}))
+    costs = [net.target.cost(net.image({})).total for net in (whole, half)]
+    assert costs[1] > 1.2 * costs[0]
+    tasks = [task_named(net, "second").task for net in (whole, half)]
+    programs = [program_of(task, defaults(task)) for task in tasks]
+    cycles = [cycles_of(program, task.target) for program, task in zip(programs, tasks, strict=True)]
+    assert cycles[1] > 1.2 * cycles[0]
+    assert [floor_of(task, defaults(task)) for task in tasks] == [12 * 12 * 2 * 2 * 9, 2 * 12 * 12 * 2 * 2 * 9]
+
+
+def test_a_floor_is_below_the_cycles_and_saves_a_program(net):
+    """Every floor of a random sample, and the sentence of a candidate that is not compiled."""
+    rng, compared = np.random.default_rng(5), 0
+    for each in net.tuned:
+        task = each.task
+        for at in rng.choice(len(task.table), min(8, len(task.table)), replace=False):
+            given = task.table.candidate(int(at))
+            floor = floor_of(task, given)
+            compared += floor > 0
+            assert floor <= cycles_of(program_of(task, given), task.target), (task.name, given)
+    assert compared >= 16
+    task = task_named(net, "second").task
+    slow = max((task.table.candidate(at) for at in range(len(task.table))), key=lambda given: floor_of(task, given))
+    fast = defaults(task)
+    measurer = Cycles(workers=1)
+    assert [outcome.kind for _, outcome in measurer.measure(task, [fast])] == [""]
+    ((_, outcome),) = measurer.measure(task, [slow])
+    assert outcome.cost is None
+    assert "timeout: its products or loads take" in outcome.error
 
 
 def test_what_is_compiled_has_the_cycles_that_were_recorded(tuned, path):
@@ -196,26 +279,46 @@ def test_decisions_that_are_not_legal_are_left_out(tuned, net):
 def test_the_network_has_the_last_word():
     """A layer that is slower in the network keeps its default, and a network that is slower as a whole does too."""
     class Fake(Network):
-        def cost(self, decisions):
-            own = {"a": 5.0 if "a" in decisions else 10.0, "b": 12.0 if "b" in decisions else 10.0, "c": 10.0}
+        def image(self, decisions):
             if "c" in decisions:
                 raise TuneError("layer 'c' cannot be compiled")
-            return Cost(sum(own.values()), {(name,): cost for name, cost in own.items()})
+            return decisions
+
+    class Warming:
+        """Everything takes longer each time that something is measured."""
+
+        def __init__(self, share):
+            self.share, self.asked = share, 0
+
+        def costs(self, images):
+            self.asked += 1
+            return [self.one(decisions, 1 + self.share * self.asked) for decisions in images]
+
+        def one(self, decisions, slower):
+            own = {"a": 5.0 if "a" in decisions else 10.0, "b": 12.0 if "b" in decisions else 10.0, "c": 10.0}
+            return Cost(slower * sum(own.values()), {(name,): slower * cost for name, cost in own.items()})
 
     class Part:
         def __init__(self, layer):
             self.layers, self.task = (layer,), None
-    fake = Fake(None, None, None, None, [Part("a"), Part("b"), Part("c")])
-    found = settle(fake, {0: {"t": 1}, 1: {"t": 2}, 2: {"t": 3}})
-    assert found.decisions == {"a": {"t": 1}}
-    assert (found.cost, found.default) == (25.0, 30.0)
-    assert settle(fake, {1: {"t": 2}}).decisions == {}
+    class Cycled:
+        unit = "cycles"
+    fake = Fake(None, Cycled, None, None, [Part("a"), Part("b"), Part("c")])
+    for share in (0, 3):  # a machine that is slower each time: the default is measured anew beside each other compilation
+        found = settle(fake, {0: {"t": 1}, 1: {"t": 2}, 2: {"t": 3}}, Warming(share))
+        assert found.decisions == {"a": {"t": 1}}
+        assert found.cost / found.default == pytest.approx(25 / 30)
+        assert settle(fake, {1: {"t": 2}}, Warming(share)).decisions == {}
 
 
 @pytest.mark.parametrize(("words", "told"), [
     (["--time", "soon"], "--time 'soon' is no time: give seconds, minutes or hours, such as 90s, 10m or 2h"),
     (["--search", "magic"], "--search 'magic' is unknown"),
     (["--start-model", "none.json"], "cannot read the cost model 'none.json'"),
+    (["--threads", "2"], "--threads 2 goes with --target llvm: on --target vta cycles are counted"),
+    (["--threads", "0"], "--threads 0: a model runs on at least one"),
+    (["--target", "lvm"], "--target 'lvm' is unknown"),
+    (["--confirm", "9", "--target", "llvm"], "--confirm is for the accelerator, whose candidates the RTL runs"),
 ])
 def test_what_cannot_be_tuned_is_one_sentence(path, tmp_path, capsys, words, told):
     assert cli.main(["tune", str(path), "--records", str(tmp_path / "r.jsonl"), *words]) == 2
@@ -230,7 +333,8 @@ def test_a_float_model_has_nothing_to_tune(tmp_path, capsys):
 
 
 def test_records_are_given_as_a_path(path):
-    with raises(TuneError, "tuned is 3: give the path of a file that `vtakit tune --records` wrote"):
+    with raises(TuneError, "tuned is 3: give 'shipped' for the records of this package, or the path of a file that `vtakit "
+                "tune --records` wrote"):
         vtakit.compile(path, "vta", tuned=3)
 
 
@@ -239,6 +343,10 @@ def test_a_page_has_the_curves(tuned):
     from vtakit.runtime.report.tuning_page import tuning_page
 
     result = json.loads((tuned[0] / "r.json").read_text())
+    assert any(each["changed"] for each in result["tasks"])
+    for each in result["tasks"]:
+        for name, (old, new) in each["changed"].items():
+            assert each["decisions"][name] == new != old
     text = str(tuning_page("int8.onnx", result))
     assert "<svg" in text
     assert all(each["name"] in text for each in result["tasks"])

@@ -8,12 +8,19 @@ import threading
 import time
 from contextlib import contextmanager
 
+import numpy as np
+import onnx
 import pytest
+from onnx import TensorProto, helper, numpy_helper
 from support import raises, runs, wait_for
 from tune_support import QUICK, faulty
 
+import vtakit
 from vtakit.compiler.tune.task import TuneError
-from vtakit.runtime.cli import main
+from vtakit.runtime import cli
+from vtakit.runtime.model import network
+from vtakit.runtime.tune.cycles import Cycles
+from vtakit.runtime.tune.records import Records
 from vtakit.runtime.tune.workers import WorkersMeasurer
 
 pytest.importorskip("distributed", reason="pip install 'vtakit[tune]'")
@@ -25,6 +32,49 @@ def all_of(measurer, kinds):
     found = dict(measurer.measure(faulty.task(), candidates))
     assert sorted(found) == [*range(len(kinds))]
     return [found[at] for at in range(len(kinds))]
+
+
+def quantized():
+    """An int8 model of one convolution."""
+    rng = np.random.default_rng(1)
+    weights = numpy_helper.from_array((rng.standard_normal((16, 16, 3, 3)) / 8).astype("f4"), "w")
+    node = helper.make_node("Conv", ["x", "w"], ["y"], "conv", pads=[1] * 4)
+    ports = [[helper.make_tensor_value_info(name, TensorProto.FLOAT, (1, 16, 12, 12))] for name in "xy"]
+    graph = helper.make_graph([node], "net", *ports, [weights])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    samples = {"x": rng.standard_normal((4, 16, 12, 12)).astype("f4")}
+    return vtakit.quantize(model, samples, evaluation={"x": samples["x"][:1]}).model
+
+
+@pytest.mark.parametrize("target", ["vta", "llvm"])
+def test_a_network_is_tuned_on_workers(target, tmp_path, monkeypatch, capsys):
+    """Trials and the whole network; cycles on a worker are those of this machine."""
+    onnx.save(quantized(), tmp_path / "int8.onnx")
+    words = ["tune", str(tmp_path / "int8.onnx"), "--target", target, "--trials", "5", "--search", "random"]
+    words += ["--records", str(tmp_path / "r.jsonl")]
+    measured = []
+    monkeypatch.setattr(WorkersMeasurer, "costs", lambda self, images, own=WorkersMeasurer.costs: measured.append(images) or own(
+        self, images))
+    with scheduler() as (_, address), worker(address, "--resource", "cpu=1"):
+        assert cli.main([*words, "--workers", address]) == 0, capsys.readouterr().err
+    trials = [each for each in Records.read(tmp_path / "r.jsonl") if each.kind == "trial"]
+    assert len(trials) == 5
+    assert measured
+    if target == "vta":
+        (network_,) = [each for each in Records.read(tmp_path / "r.jsonl") if each.kind == "network"]
+        net = network(tmp_path / "int8.onnx", "vta")
+        for each in [each for each in trials if each.cost is not None] or pytest.fail("none was counted"):
+            assert next(Cycles(1).measure(net.tuned[0].task, [each.decisions]))[1].cost == each.cost
+        (image,) = measured[0]
+        assert network_.default == net.target.cost(image).total
+
+
+def test_a_worker_with_other_sources_is_refused(monkeypatch):
+    with WorkersMeasurer(limits=QUICK) as measurer:
+        monkeypatch.setattr("vtakit.runtime.tune.remote.versions", lambda: {"vtakit": "9.9", "code": "x"})
+        (outcome,) = all_of(measurer, ["right"])
+        assert outcome.kind == "refused"
+        assert "the session 9.9: install the same on both" in outcome.error
 
 
 def worker_pids(measurer):
@@ -111,11 +161,11 @@ def test_a_scheduler_that_is_not_there(monkeypatch, capsys):
     monkeypatch.setattr("vtakit.runtime.tune.workers.CONNECT_S", 2.0)
     with raises(TuneError, "the scheduler tcp://127.0.0.1:9 cannot be reached: … start one with `dask scheduler`, …"):
         WorkersMeasurer("tcp://127.0.0.1:9")
-    assert main(["worker", "--scheduler", "tcp://127.0.0.1:9", "--wait", "2"]) == 2
+    assert cli.main(["worker", "--scheduler", "tcp://127.0.0.1:9", "--wait", "2"]) == 2
     assert "vtakit worker: the scheduler tcp://127.0.0.1:9 cannot be reached: " in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("words", [["--resource", "cpu"], ["--resource", "=1"], ["--resource", "cpu=none"], ["--wait", "0"]])
 def test_arguments_of_a_worker(words, capsys):
-    assert main(["worker", "--scheduler", "tcp://127.0.0.1:9", *words]) == 2
+    assert cli.main(["worker", "--scheduler", "tcp://127.0.0.1:9", *words]) == 2
     assert f"vtakit worker: {words[0]} " in capsys.readouterr().err
