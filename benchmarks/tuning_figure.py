@@ -14,6 +14,7 @@ BEGIN, END = "<!-- begin: python benchmarks/tuning.py --write -->\n", "<!-- end 
 COLOURS = {"auto": "#1f5fa8", "genetic": "#d98e04", "random": "#8c564b"}
 PEER = "peer"  # of curves: one point of the fastest other runtime
 WITHIN = 1.01  # of the best
+COLUMNS = 4  # of panels
 Curve = Sequence[float | None]
 Results = Mapping[str, Any]
 
@@ -26,6 +27,7 @@ def write(results: Mapping[str, tuple[str, Results]], searches: Mapping[str, str
     """
     parts = []
     for target, (title, found) in results.items():
+        found = {**found, "layers": dict(sorted(found["layers"].items(), key=lambda each: int(each[0][1:])))}
         if found["layers"]:
             (PICTURES / f"tuning_{target}.svg").write_bytes(picture(title, found, searches))
             parts.append(f"{found['date']}, `{found['command']}`: {title}.\n\n"
@@ -33,7 +35,7 @@ def write(results: Mapping[str, tuple[str, Results]], searches: Mapping[str, str
     text = PAGE.read_text(encoding="utf-8")
     before, rest = text.split(BEGIN)
     _, after = rest.split(END, 1)
-    PAGE.write_text(before + BEGIN + "\n" + "\n".join(parts) + END + after, encoding="utf-8")
+    PAGE.write_text(before + BEGIN + "\n" + "\n".join(parts) + "\n" + END + after, encoding="utf-8")
 
 
 def table(found: Results, searches: Mapping[str, str]) -> str:
@@ -61,11 +63,12 @@ def table(found: Results, searches: Mapping[str, str]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def picture(title: str, found: Results, searches: Mapping[str, str]) -> bytes:
-    """Return an SVG with a panel for each layer."""
+def picture(title: str, found: Results, searches: Mapping[str, str], kind: str = "svg") -> bytes:
+    """Return a picture with a panel for each layer."""
     def paint(figure: Any) -> None:
         figure.patch.set_facecolor("#ffffff")
-        panels = figure.subplots(3, 4, sharex=True).ravel()
+        count = len(found["layers"])
+        panels = figure.subplots(-(-count // COLUMNS), min(count, COLUMNS), squeeze=False).ravel()
         for axes in panels[len(found["layers"]):]:
             axes.set_axis_off()
         for axes, (name, curves) in zip(panels, found["layers"].items(), strict=False):
@@ -82,16 +85,17 @@ def picture(title: str, found: Results, searches: Mapping[str, str]) -> bytes:
                 axes.fill_between(trials, [min(column) for column in columns], [max(column) for column in columns],
                                   color=COLOURS[search], alpha=0.2, linewidth=0)
             axes.set_xscale("log", base=2)
-            axes.set_xticks([1, 4, 16, 64], ["1", "4", "16", "64"])
-            axes.set_ylim(1 - (max(default, 1.02) - 1) * 0.06, max(default, 1.02) + (max(default, 1.02) - 1) * 0.1)
+            ticks = [1, 4, 16, 64] if found["trials"] >= 64 else [1, 2, 4, 8, 16]
+            axes.set_xticks(ticks, [str(tick) for tick in ticks])
+            axes.set_ylim(0.98, max(1.6, default + 0.1))
             axes.set_title(name, fontsize=9)
+            axes.set_xlabel("trials", fontsize=8)
             axes.spines[["top", "right"]].set_visible(False)
-        figure.supxlabel("trials", fontsize=9)
-        figure.supylabel(f"best {found['unit']} so far, by the least of all", fontsize=9)
-        figure.suptitle(title, fontsize=9)
+        figure.supylabel(f"best {found['unit']}, by the least", fontsize=8)
+        figure.suptitle(title, fontsize=8)
         handles, labels = panels[0].get_legend_handles_labels()
         figure.legend(handles, labels, loc="outside lower center", ncols=len(labels), frameon=False, fontsize=8)
-    return draw((9, 6), "svg", paint)
+    return draw((9, 1.2 + 1.7 * -(-len(found["layers"]) // COLUMNS)), kind, paint)
 
 
 def least(curves: Mapping[str, Sequence[Curve]]) -> float:
