@@ -116,16 +116,19 @@ def write(chosen: list[Combination], refresh: bool) -> None:
     """Write the file anew: chosen combinations from what was tuned, or from what it had; the others as they are."""
     path = place_of(SHIPPED)
     old = Records.read(path, missing_ok=True)
-    lines: dict[bytes, None] = {}
+    kept: dict[tuple[str, str, str], Record] = {}  # networks share tasks: the cheapest trial of each stays
     for combination in product(NETWORKS, CONFIGS, [name for name in MEMORIES if name in SYSTEMS]):
         source = path if refresh else FOLDER / f"{'-'.join(combination)}.jsonl"
         if combination in chosen and source.exists():
             found = shipped_of(combination, Records.read(source))
         else:
             found = _of(old, ", ".join(combination))
-        lines |= {each.to_line(): None for each in found}
-    write_bytes(path, b"".join(lines), "the shipped records")
-    print(f"{path}: {len(lines)} records, {path.stat().st_size / 1e3:.0f} kB")
+        for each in found:
+            name = each.kind, each.digest, json.dumps(each.decisions) if each.kind == KIND else ""
+            if name not in kept or (each.cost or 0) < (kept[name].cost or 0):
+                kept[name] = each
+    write_bytes(path, b"".join(each.to_line() for each in kept.values()), "the shipped records")
+    print(f"{path}: {len(kept)} records, {path.stat().st_size / 1e3:.0f} kB")
 
 
 def _of(records: Records, name: str) -> list[Record]:
