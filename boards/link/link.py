@@ -87,7 +87,7 @@ class Link(wiring.Component):
             port.source.payload.eq(receiver.data), check.data.eq(port.sink.payload),
             written.addr.eq(n), fetched.addr.eq(n), fetched.en.eq(1),
         ]
-        about = Signal(8)
+        about, fetched_byte = Signal(8), Signal(8)
         with m.Switch(n):
             for at, byte in enumerate([*ABOUT, session[:8], session[8:]]):
                 with m.Case(at):
@@ -226,11 +226,14 @@ class Link(wiring.Component):
                         with m.If(length == 0):
                             m.next = "IDLE"
             with m.State("FETCH"):
+                m.next = "TAKE"
+            with m.State("TAKE"):  # a block RAM's data come late in a clock, and what is sent decides the next state
+                m.d.sync += fetched_byte.eq(Mux(says_hello, about, fetched.data))
                 m.next = "PAYLOAD"
             with m.State("PAYLOAD"):
                 done = n == length - 1
                 m.d.comb += [
-                    sender.content.valid.eq(1), sender.content.payload.byte.eq(Mux(says_hello, about, fetched.data)),
+                    sender.content.valid.eq(1), sender.content.payload.byte.eq(fetched_byte),
                     sender.content.payload.last.eq(done),
                 ]
                 with m.If(sender.content.ready):
