@@ -236,7 +236,7 @@ def _holds(device: Device, usage: Mapping[str, Usage]) -> bool:
 
 
 def _phase(log: Path) -> str:
-    """What nextpnr is doing, by its log."""
+    """Phase of place and route, by nextpnr's log: packs, places, or routes with the arcs that are left."""
     with log.open(errors="replace") as file:
         lines = [line for line in file.read()[-4000:].splitlines() if line.strip()]
     text = " ".join(lines[-40:])

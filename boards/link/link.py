@@ -244,11 +244,11 @@ class Link(wiring.Component):
         return m
 
     def _is(self, operation: Signal, ones: tuple[Operation, ...]) -> Signal:
-        """Whether the operation is one of these."""
+        """True if the operation is one of these."""
         return Cat(operation == one for one in ones).any()
 
     def _legal(self, header: data.View, payload_bytes: Signal) -> Signal:
-        """Whether a request can be carried out."""
+        """True if a request can be carried out."""
         whole = payload_bytes == Mux(self._is(header.operation, _WRITES), header.length, 0)
         word = (header.length == WORD_BYTES) & ~header.address[:2].any() & ~header.address[HOST_ADDRESS_BITS:].any()
         last = header.address + header.length - 1

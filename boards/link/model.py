@@ -99,7 +99,7 @@ class BoardModel:
         return (Status.OK, data) if good else (Status.BUS_ERROR, b"")
 
     def _legal(self, request: Request) -> bool:
-        """Whether a request can be carried out."""
+        """True if a request can be carried out."""
         operation, length = request.operation, request.length
         if len(request.payload) != (length if operation in _WRITES else 0):
             return False

@@ -1,4 +1,4 @@
-"""What a board's FPGA holds: the core, its memory's controller, a link to a host, and a test of both."""
+"""Content of a board's FPGA: the core, its memory's controller, a link to a host, and a self-test."""
 
 from dataclasses import dataclass
 from typing import Any

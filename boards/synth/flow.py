@@ -9,11 +9,12 @@ from pathlib import Path
 from vtakit.base.errors import VtakitError
 from vtakit.base.process import run_tool
 from vtakit.boards.synth.devices import RESOURCES, Device
-from vtakit.boards.synth.pins import CORE_MODULE, PINS_NAME, to_rtlil
+from vtakit.boards.synth.pins import PINS_NAME, module_of, to_rtlil
 from vtakit.boards.synth.products import pack_products
 from vtakit.boards.synth.report import Hop, Names, Report, Usage, read_placed, read_sta, usage_of
 from vtakit.boards.synth.tools import YOSYS, check_yosys, find_tool, run_yosys, tool_version
 from vtakit.hw.params import CoreParams
+from vtakit.hw.top import TOP_NAME, Top
 
 LIMIT_SECONDS = 3600.0  # for each tool
 _LONGER = "--limit gives it longer"
@@ -23,16 +24,16 @@ TARGET_MHZ = 80  # what nextpnr is asked for
 # Nothing uses what it reads in the cycle in which that is written (`Scratchpad`). Without being told, yosys surrounds each
 # block RAM of an ECP5 or iCE40 with registers and multiplexers that keep the old value: a fifth of all registers of the core.
 #
-# The core keeps its own module until its cells are counted; then all becomes one module, and generated nets get the names of
+# The design keeps its own module until its cells are counted; then all becomes one module, and generated nets get the names of
 # their neighbours.
 _SCRIPT = f"""\
 read_rtlil design.il
 hierarchy -check -top {PINS_NAME}
 setparam -set COLLISION_X_MASK 1'1 t:$memrd_v2 r:CLK_ENABLE=1 %i
-setattr -mod -set keep_hierarchy 1 {CORE_MODULE}
+setattr -mod -set keep_hierarchy 1 {{module}}
 {{synthesis}}
 tee -q -o stat.json stat -json
-setattr -mod -unset keep_hierarchy {CORE_MODULE}
+setattr -mod -unset keep_hierarchy {{module}}
 flatten
 autoname
 opt_clean
@@ -40,6 +41,11 @@ opt_clean
 write_json netlist.json
 """
 _STA = "tee -q -o sta.txt sta\nblackbox =A:whitebox"  # cells with insides could not be written
+
+
+def script_of(device: Device, name: str) -> str:
+    """Return yosys's script for a design behind its pins: design.il to netlist.json, with counts of cells in stat.json."""
+    return _SCRIPT.format(module=module_of(name), synthesis=device.synthesis, timing="" if device.place else _STA)
 
 
 def synthesise(
@@ -68,10 +74,9 @@ def synthesise(
             call()
             seconds[what] = round(time.monotonic() - begin, 1)
 
-        step("elaborate", lambda: _write(work / "design.il", to_rtlil(params)))
-        script = _SCRIPT.format(synthesis=device.synthesis, timing="" if device.place else _STA)
-        step("yosys", lambda: run_yosys(script, work, limit_seconds=limit_seconds, hint=_LONGER))
-        usage = usage_of(device, (work / "stat.json").read_text(), CORE_MODULE)
+        step("elaborate", lambda: _write(work / "design.il", to_rtlil(Top(params), TOP_NAME)))
+        step("yosys", lambda: run_yosys(script_of(device, TOP_NAME), work, limit_seconds=limit_seconds, hint=_LONGER))
+        usage = usage_of(device, (work / "stat.json").read_text(), module_of(TOP_NAME))
         netlist = (work / "netlist.json").read_text()
         if device.holds_products:
             netlist, saved = pack_products(netlist, PINS_NAME)

@@ -26,7 +26,7 @@ MOST_CYCLES = SAMPLE_CYCLES  # of a candidate that the RTL runs, if nothing else
 
 @dataclass(slots=True)
 class Confirmed:
-    """What the RTL has said of the best candidates.
+    """Outcomes of the best candidates on the RTL.
 
     outcomes : by the number of the task: cycles, or an error of kind "wrong"
     long     : tasks whose candidates take more cycles than the RTL was to run

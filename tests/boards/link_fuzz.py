@@ -97,7 +97,7 @@ class Mismatch(AssertionError):
 
 
 class Oracle:
-    """What the board holds, as far as a host can know."""
+    """Content of the board's memory and registers, as far as a host can know."""
 
     def __init__(self) -> None:
         self.memory = bytearray(MEMORY_BYTES)

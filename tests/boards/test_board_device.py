@@ -4,36 +4,22 @@ import random
 import subprocess
 import sys
 import time
-from importlib.util import find_spec
 
 import numpy as np
 import pytest
+from driver_support import ADD
 from integer_nets import Integers, inputs_of
 from model_support import vta_module
 from serial_board import CoreBus, SerialBoard, serial_board
 from support import raises
 
 from vtakit.base.errors import VtakitError
-from vtakit.hw.isa.asm import asm_program
 from vtakit.hw.isa.config import NAMED
 from vtakit.hw.isa.errors import ConfigError
 from vtakit.runtime.cli import main
 from vtakit.runtime.vta import connect
 from vtakit.runtime.vta.rtl import open_device as open_rtl
 from vtakit.sim.faults import DeviceError
-
-pytestmark = pytest.mark.skipif(find_spec("serial") is None, reason="needs pyserial: pip install 'vtakit[board]'")
-ADD = """
-.config tiny
-.buffer x input 16
-.buffer y output 4
-.uop dst=0 src=0 wgt=0
-load.uop dram_base=@uops y_size=1 x_size=1 x_stride=1
-load.acc dram_base=@x y_size=1 x_size=1 x_stride=1
-alu.add use_imm imm=3 uop_end=1 iter_out=1 iter_in=1 push_next
-store.out dram_base=@y y_size=1 x_size=1 x_stride=1 pop_prev
-finish
-"""
 
 
 @pytest.fixture(scope="module")
@@ -50,7 +36,7 @@ class TestWithACore:
     def test_a_program_runs(self, core):
         with serial_board(CoreBus(core)) as board, connect(f"board:{board.path}", "tiny") as driver:
             assert driver.device.memory == range(1 << 20)
-            result = driver.run(asm_program(ADD), {"x": np.arange(4, dtype="<i4")})
+            result = driver.run(ADD, {"x": np.arange(4, dtype="<i4")})
             assert list(result.buffers["y"]) == [3, 4, 5, 6]
             assert result.counters["cycles"] > 100
 

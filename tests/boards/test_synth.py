@@ -26,6 +26,7 @@ from vtakit.cache.place import cache_folder, trouble
 from vtakit.hw.isa.config import NAMED
 from vtakit.hw.params import CoreParams
 from vtakit.hw.store.requantizer import Requantizer
+from vtakit.hw.top import TOP_NAME, Top
 from vtakit.runtime.cli import main
 
 ROOT = Path(__file__).parents[2]
@@ -84,7 +85,7 @@ def test_an_end_while_the_design_is_made_is_no_warning_about_its_parts(end, stat
         from vtakit.boards.synth import flow
         from vtakit.runtime import cli
 
-        def cut_off(params):
+        def cut_off(design, name):
             m = Module()
             raise {end}
 
@@ -197,7 +198,7 @@ def kept_synthesis(params: CoreParams, device: Device) -> tuple[list[int], Repor
         return found, saved
 
     flow = [path.read_text() for path in sorted(Path(synthesise.__code__.co_filename).parent.glob("*.py"))]
-    text = "\0".join((to_rtlil(params), device.name, version(YOSYS), *flow))
+    text = "\0".join((to_rtlil(Top(params), TOP_NAME), device.name, version(YOSYS), *flow))
     place = cache_folder("syntheses") / hashlib.sha256(text.encode()).hexdigest()
     if not trouble(place.parent) and place.exists():
         data = json.loads(place.read_text())
@@ -253,7 +254,7 @@ def test_bad_arguments_get_one_sentence(words, message, capsys):
 @pytest.mark.slow
 def test_the_command_prints_a_table_and_writes_its_report(tmp_path, monkeypatch, capsys):
     """Of one block, whose multipliers, carries and slowest path are of the same kinds as the core's: that takes a minute."""
-    monkeypatch.setattr("vtakit.boards.synth.pins.Top", lambda params: Requantizer(params.cfg, lanes=1, tag_bits=1))
+    monkeypatch.setattr("vtakit.boards.synth.flow.Top", lambda params: Requantizer(params.cfg, lanes=1, tag_bits=1))
     path = tmp_path / "report.json"
     assert main(["synth", "--config", "tiny", "--device", "xc7", "--json", str(path)]) == 0
     told = capsys.readouterr().out

@@ -32,8 +32,10 @@ class SerialTransport:
             self._port = serial.Serial(path, baud, timeout=_LOOK_S, write_timeout=_WRITE_S, exclusive=True)
         except (OSError, ValueError) as error:  # of which pyserial's own are kinds
             raise DeviceError(f"device {name!r} cannot be opened: {_reason(error)}; {_listing()}") from None
-        with suppress(AttributeError, NotImplementedError, OSError, ValueError):  # what can, and of a kind that can
-            self._port.set_low_latency_mode(True)  # or an FTDI chip keeps what it has for 16 ms
+        # An FTDI chip keeps what it has for 16 ms unless it is told not to. pyserial can tell it on Linux only, and drivers of
+        # other chips refuse: the link is slower there, and no less right.
+        with suppress(AttributeError, NotImplementedError, OSError, ValueError):
+            self._port.set_low_latency_mode(True)
 
     def send(self, data: bytes) -> None:
         """Hand bytes over."""

@@ -257,7 +257,7 @@ class _Heard:
 
 
 def _old(reply: Reply) -> bool:
-    """Whether a reply is to a request that was carried out before."""
+    """True if a reply is to a request that was carried out before."""
     return 0 < (reply.expected - reply.sequence) % NUMBERS < NUMBERS // 2
 
 
