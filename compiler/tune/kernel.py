@@ -10,11 +10,11 @@ from vtakit.compiler.graph.decisions import ModelDecisions
 from vtakit.compiler.graph.fusion import Group, fuse
 from vtakit.compiler.graph.ir import Graph, Value
 from vtakit.compiler.graph.lower import THREADS, key_of, scheduled, serial
-from vtakit.compiler.ir.stmt import Function
 from vtakit.compiler.lower import lower
 from vtakit.compiler.lower.function import shallow
+from vtakit.compiler.lower.verify.limits import Limits
 from vtakit.compiler.schedule.decisions import Decisions, Pick
-from vtakit.compiler.tune.loops import LoopTask, Program, digest_of
+from vtakit.compiler.tune.loops import LoopTask, Lowered, Program, digest_of
 from vtakit.compiler.tune.task import Candidate, Tuned
 
 
@@ -44,12 +44,17 @@ class KernelTask(LoopTask):
         found = scheduled(self.group, self.kernels, decisions)
         return Program(found.schedule, found.args)
 
-    def _lower(self, given: Candidate) -> Function:
+    @property
+    def limits(self) -> Limits:
+        """Limits of the target, for the verifier."""
+        return self.kernels.limits
+
+    def _lower(self, given: Candidate) -> Lowered:
         decisions = Decisions(given)
         with shallow(self.name):
             found = scheduled(self.group, self.kernels, decisions)
             function = lower(found.schedule, found.args, self.symbol, check=False)
-            return function if found.threads else function._replace(body=serial(function.body))
+            return Lowered(function, function if found.threads else function._replace(body=serial(function.body)))
 
     @property
     def rule(self) -> str:

@@ -18,6 +18,7 @@ from vtakit.compiler.ir.stmt import Function
 from vtakit.compiler.ir.values import int_value
 from vtakit.compiler.lower import lower, verify
 from vtakit.compiler.lower.function import shallow
+from vtakit.compiler.lower.verify.limits import NO_LIMITS, Limits
 from vtakit.compiler.schedule.decisions import Decisions
 from vtakit.compiler.schedule.schedule import Schedule, create_schedule
 from vtakit.compiler.te.save import save_json
@@ -36,6 +37,13 @@ class Program(NamedTuple):
     args: tuple[Tensor, ...]
 
 
+class Lowered(NamedTuple):
+    """Loop IR of a candidate: as the verifier is to see it, and as it runs, where parallel loops may be serial."""
+
+    whole: Function
+    runs: Function
+
+
 class LoopTask(ABC):
     """A task of one function for a processor, measured against plain loops of the same expression.
 
@@ -48,7 +56,7 @@ class LoopTask(ABC):
         if not isinstance(threads, int) or threads < 1:
             raise TuneError(f"task {name!r:.80} is to run on {threads!r:.20} threads: give a number, at least 1")
         self.name, self.target, self.threads = name, target or Target.host(), threads
-        self._lowered: dict[str, Function] = {}
+        self._lowered: dict[str, Lowered] = {}
 
     @property
     def machine(self) -> Machine:
@@ -65,29 +73,30 @@ class LoopTask(ABC):
 
     def lower(self, given: Candidate) -> Function:
         """Return the loop IR of a candidate. Raises VtakitError for one that is not legal, or that the verifier refuses."""
-        function = self._unverified(given)
+        found = self._unverified(given)
         with shallow(self.name):
-            verify(function)
-        return function
+            verify(found.whole, self.limits)
+        return found.runs
 
-    def _unverified(self, given: Candidate) -> Function:
+    def _unverified(self, given: Candidate) -> Lowered:
         """Return loop IR that the verifier has not seen, which takes half of the time: of most candidates only features are read.
 
         Those of the last candidates are kept: what is ranked by its features is measured soon.
         """
         key = identity(given)
         found = self._lowered.pop(key, None)
-        self._lowered[key] = function = self._lower(given) if found is None else found  # behind all others
+        self._lowered[key] = found = self._lower(given) if found is None else found  # behind all others
         while len(self._lowered) > KEPT:
             del self._lowered[next(iter(self._lowered))]
-        return function
+        return found
 
-    def _lower(self, given: Candidate) -> Function:
+    def _lower(self, given: Candidate) -> Lowered:
         decisions = Decisions(given)
         with shallow(self.name):
             made = self.program(decisions)
             decisions.check()
-            return lower(made.schedule, made.args, self.symbol, check=False)
+            function = lower(made.schedule, made.args, self.symbol, check=False)
+            return Lowered(function, function)
 
     def estimate(self, given: Candidate) -> float | None:
         """Return None: loops have no estimate."""
@@ -95,7 +104,7 @@ class LoopTask(ABC):
 
     def features(self, given: Candidate) -> npt.NDArray[np.float32]:
         """Return the features of a candidate's loops (`features_of`). Raises VtakitError for one that has no loops."""
-        return features_of(self._unverified(given), self.machine)
+        return features_of(self._unverified(given).runs, self.machine)
 
     @cached_property
     def definition(self) -> Program:
@@ -114,6 +123,11 @@ class LoopTask(ABC):
     def fresh(self) -> tuple[int, ...] | None:
         """Numbers of the parameters that caches have before each measured run, and nothing else; None for what a run leaves."""
         return None
+
+    @property
+    def limits(self) -> Limits:
+        """Limits of the device, for the verifier."""
+        return NO_LIMITS
 
     @property
     def symbol(self) -> str:

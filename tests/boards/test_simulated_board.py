@@ -155,7 +155,7 @@ def test_bad_memory_is_told():
     while not any(memory[at : at + 8]):  # until the first pass has been there
         model.advance(100)
     memory[at + 1] ^= 0x40
-    with raises(DeviceError, f"device '{NAME}' has bad memory, its self-test says: 1 wrong words, the first at 0x{at:x}, …"):
+    with raises(DeviceError, f"device '{NAME}' has bad memory, its self-test says: 1 wrong word, the first at 0x{at:x}, …"):
         LinkPort(device.SimulatedSerial(model), NAME)
     model.close()
 

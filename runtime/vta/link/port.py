@@ -5,6 +5,7 @@ import time
 import zlib
 from collections.abc import Iterator
 
+from vtakit.base.text import counted
 from vtakit.boards.host_map import BOARD_IDENTITY, BOARD_REGISTERS, SELFTEST
 from vtakit.boards.link.protocol import MOST_PAYLOAD, WORD_BYTES, Operation
 from vtakit.runtime.vta.link.progress import Progress, silent
@@ -133,8 +134,8 @@ class LinkPort:
             self._line.pause(_LAST_PAUSE_S)
         if state & SELFTEST["memory_tested"] and not state & SELFTEST["memory_good"]:
             at, want, got, count = (self._board(f"selftest_{name}") for name in ("address", "want", "got", "errors"))
-            raise DeviceError(f"device {self.name!r} has bad memory, its self-test says: {count} wrong words, the first "
-                              f"at 0x{at:x}, 0x{got:08x} instead of 0x{want:08x}")
+            raise DeviceError(f"device {self.name!r} has bad memory, its self-test says: {counted(count, 'wrong word')}, the "
+                              f"first at 0x{at:x}, 0x{got:08x} instead of 0x{want:08x}")
         if state & SELFTEST["gemm_tested"] and not state & SELFTEST["gemm_good"]:
             raise DeviceError(f"device {self.name!r} computes wrongly, its self-test says: a GEMM with a known answer ended with "
                               f"0x{self._board('selftest_core'):08x}; build the bitstream for a slower clock")

@@ -9,7 +9,10 @@ import vtakit
 from vtakit import te
 from vtakit.compiler.frontend.onnx.importer import import_model
 from vtakit.compiler.graph.lower import THREADS
+from vtakit.compiler.lower.errors import VerifyError
+from vtakit.compiler.lower.verify import limits as verifier
 from vtakit.compiler.schedule.decisions import Decisions
+from vtakit.compiler.tune import loops
 from vtakit.compiler.tune.features import LENGTH
 from vtakit.compiler.tune.sketch import expression
 from vtakit.compiler.tune.space import drawn
@@ -65,9 +68,26 @@ def test_a_task_has_the_decisions_of_its_layers(model):
         assert isinstance(each.task, Task)
         for layer in each.layers:
             assert decided(each.task) == listed[layer]
-    left_out = set(listed) - set(seen)
-    assert all(set(listed[layer]) <= {THREADS} or layer for layer in left_out)
+    choices = {layer for layer, each in vtakit.decisions(model)
+               if len(each.candidates) > 1 and each.name != THREADS and not each.name.endswith(".parallel")}
+    assert choices & set(listed) <= set(seen)
     assert len({each.task.digest for each in tasks}) == len(tasks)
+
+
+def test_the_verifier_knows_the_targets_limits_and_sees_parallel_loops_that_run_as_serial_ones(model, monkeypatch):
+    _, tasks = tasks_of(model)
+    task = tasks[0].task
+    assert task.lower(decided(task))
+    with monkeypatch.context() as patch:
+        patch.setattr(type(task.kernels), "limits", verifier.Limits(vector_bytes=1))
+        with pytest.raises(VerifyError, match="vector"):
+            task.lower(decided(task))
+    seen = []
+    monkeypatch.setattr(loops, "verify", lambda function, limits: seen.append(str(function)))
+    runs = [str(each.task.lower(decided(each.task) | {THREADS: False})) for each in tasks if THREADS in decided(each.task)]
+    assert runs
+    assert sum("parallel" in whole for whole in seen) >= 2  # a loop of one iteration is none
+    assert not any("parallel" in run for run in runs)
 
 
 @pytest.mark.slow
