@@ -14,7 +14,7 @@ from amaranth.lib import wiring
 from cocotb.clock import Clock
 from cocotb.triggers import FallingEdge, ReadOnly
 
-from vtakit.sim.bench.ports import Item, Pins, Port, StreamPort
+from vtakit.sim.bench.ports import Item, Pin, Pins, Port, StreamPort
 
 PERIOD_NS = 2
 STALLS = (0, 50, 85)  # percent of the cycles in which an agent refuses or withholds; benches sweep both sides over these
@@ -30,6 +30,14 @@ class Agent(Protocol):
         """See what this cycle transfers."""
 
 
+def percent(numbers: random.Random) -> int:
+    """Return `numbers.randrange(100)`, in half its time."""
+    drawn = numbers.getrandbits(7)
+    while drawn >= 100:
+        drawn = numbers.getrandbits(7)
+    return drawn
+
+
 class Source:
     """Gives the items of `queue`, in order; an item that is offered stays until it is taken; then `gave` is called with it."""
 
@@ -41,20 +49,21 @@ class Source:
         self.gate: Callable[[], bool] = lambda: True  # whether the first item may be offered now
         self.taken = 0
         self._offers = False
-        port.set("valid", 0)
+        self._valid, self._ready = port.valid, port.ready
+        self._valid.set(0)
 
     def drive(self) -> None:
         """Offer the next item, unless this cycle stalls."""
         if self._offers:
             return
-        if self.queue and self.gate() and self._random.randrange(100) >= self._stall:
+        if self.queue and self.gate() and percent(self._random) >= self._stall:
             self._port.offer(self.queue[0])
             self._offers = True
-        self._port.set("valid", int(self._offers))
+        self._valid.set(int(self._offers))
 
     def sample(self) -> None:
         """See whether it is taken."""
-        if self._offers and self._port.get("ready"):
+        if self._offers and self._ready.get():
             self._offers = False
             self.taken += 1
             self.gave(self.queue.popleft())
@@ -73,16 +82,17 @@ class Sink:
         self.items: list[Item] = []
         self.means: Callable[[Item], Item] = lambda item: item
         self.ready, self._held = False, None
+        self._valid, self._ready = port.valid, port.ready
         self.open: Callable[[], bool] = lambda: True  # whether anything may be taken now
 
     def drive(self) -> None:
         """Be ready, unless this cycle stalls."""
-        self.ready = self.open() and self._random.randrange(100) >= self._stall
-        self._port.set("ready", int(self.ready))
+        self.ready = self.open() and percent(self._random) >= self._stall
+        self._ready.set(int(self.ready))
 
     def sample(self) -> None:
         """Take what is offered."""
-        if not self._port.get("valid"):
+        if not self._valid.get():
             assert self._held is None, f"{self._name} withdrew {self._held} before it was taken"
             return
         item = self.means(self._port.payload())
@@ -97,7 +107,7 @@ class Watch:
     """Keeps what some pins are when a cycle has settled; `see` is called with it."""
 
     def __init__(self, pins: Pins, names: Iterable[str], see: Callable[[dict[str, int]], object] = lambda now: None) -> None:
-        self._pins, self._names, self._see = pins, tuple(names), see
+        self._gets, self._see = [(name, pins.pin(name).get) for name in names], see
         self.now: dict[str, int] = {}
 
     def drive(self) -> None:
@@ -105,7 +115,7 @@ class Watch:
 
     def sample(self) -> None:
         """Look."""
-        self.now = {name: self._pins.get(name) for name in self._names}
+        self.now = {name: get() for name, get in self._gets}
         self._see(self.now)
 
 
@@ -113,13 +123,13 @@ class Chance:
     """An input pin that is 1 in `percent` of the cycles, at random; `now` is its value."""
 
     def __init__(self, pins: Pins, name: str, percent: int, numbers: random.Random) -> None:
-        self._pins, self._name, self._percent, self._random = pins, name, percent, numbers
+        self._pin, self._percent, self._random = pins.pin(name), percent, numbers
         self.now = 0
 
     def drive(self) -> None:
         """Choose."""
-        self.now = int(self._random.randrange(100) < self._percent)
-        self._pins.set(self._name, self.now)
+        self.now = int(percent(self._random) < self._percent)
+        self._pin.set(self.now)
 
     def sample(self) -> None:
         """Nothing to see."""
@@ -132,7 +142,9 @@ class Bench:
         self.dut, self.pins, self.block = dut, Pins(dut, f"{name}__" if name else ""), block
         self.random = random.Random(seed)
         self.cycle = 0
-        self._agents: list[Any] = []
+        self._drives: list[Callable[[], None]] = []  # of every agent
+        self._samples: list[Callable[[], None]] = []
+        self._settled, self._edge = ReadOnly(), FallingEdge(dut.clk)
 
     @classmethod
     async def start(cls, dut: Any, name: str, block: wiring.Component, seed: int, **inputs: int) -> "Bench":
@@ -141,9 +153,10 @@ class Bench:
         inputs   pins that no agent drives, with their values from reset on; every other input is 0
         """
         bench = cls(dut, name, block, seed)
-        for key, (handle, _) in Pins.driven.items():  # what the test before left behind
-            Pins.driven[key] = handle, 0
-            handle.value = 0
+        Pin.settled = False
+        for known in Pins.every.values():  # what the test before left behind
+            if known is not None and known.driven is not None:
+                known.set(0)
         for pin, value in inputs.items():
             bench.pins.set(pin, value)
         dut.rst.value = 1
@@ -155,7 +168,8 @@ class Bench:
 
     def add(self, agent: Any) -> Any:
         """Let an agent take part in every cycle, after those added before."""
-        self._agents.append(agent)
+        self._drives.append(agent.drive)
+        self._samples.append(agent.sample)
         return agent
 
     def port(self, name: str) -> StreamPort:
@@ -181,13 +195,15 @@ class Bench:
 
     async def step(self) -> None:
         """One cycle, from falling edge to falling edge: a test may set pins before and after it."""
-        for agent in self._agents:
-            agent.drive()
-        await ReadOnly()
-        for agent in self._agents:
-            agent.sample()
+        for drive in self._drives:
+            drive()
+        await self._settled
+        Pin.settled = True
+        for sample in self._samples:
+            sample()
+        Pin.settled = False
         self.cycle += 1
-        await FallingEdge(self.dut.clk)
+        await self._edge
 
     def watch(self, *names: str, see: Callable[[dict[str, int]], object] = lambda now: None) -> Watch:
         """Keep what pins are in each cycle."""

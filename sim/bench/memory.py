@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from vtakit.hw.params import PAGE_BYTES
-from vtakit.sim.bench.agents import Sink, Source
+from vtakit.sim.bench.agents import Sink, Source, percent
 from vtakit.sim.bench.ports import Pins, Port
 
 
@@ -20,7 +20,8 @@ class ScratchpadReads:
     def __init__(
         self, pins: Pins, contents: Sequence[int], latency: int, bits: int, numbers: random.Random, *, kept: bool = True,
     ) -> None:
-        self._pins, self._contents, self._bits, self._random, self._kept = pins, contents, bits, numbers, kept
+        self._contents, self._bits, self._random, self._kept = contents, bits, numbers, kept
+        self._shows, self._enable, self._index = pins.pin("data"), pins.pin("enable"), pins.pin("index")
         self._line: deque[int | None] = deque([None] * latency)
         self._data = 0
         self.served: Callable[[], bool] = lambda: True  # whether the port is the block's in this cycle
@@ -30,12 +31,12 @@ class ScratchpadReads:
         value = self._line.popleft()
         if value is not None or not self._kept:
             self._data = self._random.getrandbits(self._bits) if value is None else value
-        self._pins.set("data", self._data)
+        self._shows.set(self._data)
 
     def sample(self) -> None:
         """See what is asked for."""
-        asked = self._pins.get("enable") and self.served()
-        self._line.append(self._contents[self._pins.get("index")] if asked else None)
+        asked = self._enable.get() and self.served()
+        self._line.append(self._contents[self._index.get()] if asked else None)
 
 
 MOST_AHEAD = 256  # beats of the longest burst there is
@@ -112,8 +113,8 @@ class AxiMemory:
             return len(self._writes) + len(self._b.queue) < self._timing.outstanding
 
         def begins() -> bool:
-            may[0] = self._random.randrange(100) >= self._timing.stall
-            return may[0] and not self._writes and has_room() and bool(aw.get("valid") and w.get("valid"))
+            may[0] = percent(self._random) >= self._timing.stall
+            return may[0] and not self._writes and has_room() and bool(aw.valid.get() and w.valid.get())
 
         if wants == "both":
             taker.open = begins
