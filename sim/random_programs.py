@@ -71,7 +71,21 @@ def random_program(
     features   REQUANT and OVERWRITE are used if they are among these; without them a seed means what it did before they were
     crowds     some STOREs come in crowds that fill the way to memory
     """
-    return generate(cfg, random.Random(seed).randint, length, features, crowds=crowds)
+    return generate(cfg, _drawing(random.Random(seed)), length, features, crowds=crowds)
+
+
+def _drawing(numbers: random.Random) -> Callable[[int, int], int]:
+    """Return `numbers.randint`, its checks left out: a program takes a thousand numbers."""
+    bits = numbers.getrandbits
+
+    def draw(low: int, high: int) -> int:
+        count = high - low + 1
+        width = count.bit_length()
+        drawn = bits(width)
+        while drawn >= count:
+            drawn = bits(width)
+        return low + drawn
+    return draw
 
 
 def generate(

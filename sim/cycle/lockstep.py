@@ -6,8 +6,8 @@ The RTL's registers are read from a waveform, so a configuration takes a build o
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import reduce
 from itertools import islice
+from operator import attrgetter
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -138,6 +138,20 @@ BLOCKS = (
 )
 
 
+def _path(block: str) -> str:
+    return block if block in _CONTROL else f"core.{block}"
+
+
+# Of each block: whether it is beside the core, its place in a state, and each register's name, path in the RTL and value.
+_COMPARED = tuple(
+    (block, block.name in _CONTROL, attrgetter(block.state), tuple(
+        (signal, f"{_TOP}.{_path(block.name)}.{signal}", attrgetter(register) if isinstance(register, str) else register)
+        for signal, register in block.registers.items()
+    ))
+    for block in BLOCKS
+)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
 class Parting:
     """Register that differs, in a cycle from the program's start on."""
@@ -186,22 +200,18 @@ def _differences(cycle: int, signals: dict[str, int], state: Any) -> list[Partin
     """Return the registers that differ: the host's until it has started the program, the core's from its first cycle on."""
     found = []
     running = state.supervisor.state
-    for block in BLOCKS:
-        beside = block.name in _CONTROL
-        mine = reduce(getattr, block.state.split("."), state if beside else state.core)
+    for block, beside, place, registers in _COMPARED:
         compared = running >= BEGIN if not beside else block.name != "registers" or (running == IDLE and not cycle)
-        if not compared or not block.holds(mine):
+        if not compared:
             continue
-        for signal, register in block.registers.items():
-            got = int(getattr(mine, register) if isinstance(register, str) else register(mine))
-            want = signals[f"{_TOP}.{_path(block.name)}.{signal}"]
+        mine = place(state if beside else state.core)
+        if not block.holds(mine):
+            continue
+        for signal, path, register in registers:
+            got, want = int(register(mine)), signals[path]
             if got != want:
                 found.append(Parting(cycle=cycle, block=block.name, register=signal, got=got, want=want))
     return found
-
-
-def _path(block: str) -> str:
-    return block if block in _CONTROL else f"core.{block}"
 
 
 def _cycles(wave: Path, wanted: set[str]) -> Iterator[dict[str, int]]:
@@ -223,12 +233,12 @@ def _cycles(wave: Path, wanted: set[str]) -> Iterator[dict[str, int]]:
                 value = int(digits, 2)
             else:
                 value, code = int(line[0] == "1"), line[1:]
-            for name in names.get(code.strip(), ()):
+            for name in names.get(code, ()):
                 values[name] = value
 
 
 def _declared(file: Any, wanted: set[str]) -> dict[str, list[str]]:
-    """Read the head of a waveform: the wanted signals of each of its codes."""
+    """Read the head of a waveform: the wanted signals of each of its codes, which end a line."""
     scope: list[str] = []
     names: dict[str, list[str]] = {}
     for line in file:
@@ -238,7 +248,7 @@ def _declared(file: Any, wanted: set[str]) -> dict[str, list[str]]:
         elif words[:1] == ["$upscope"]:
             scope.pop()
         elif words[:1] == ["$var"] and (name := ".".join([*scope, words[4]])) in wanted:
-            names.setdefault(words[3], []).append(name)
+            names.setdefault(f"{words[3]}\n", []).append(name)
         elif words[:1] == ["$enddefinitions"]:
             break
     return names

@@ -49,7 +49,7 @@ def test_a_planted_cycle_is_found_and_told_with_its_block(monkeypatch, module, n
     """In the model in the place of hw/, whose every change would be a build."""
     monkeypatch.setattr("vtakit.sim.cycle.has_machine_code", lambda *, required: False)
     monkeypatch.setattr(import_module(f"vtakit.sim.cycle.{module}"), name, number)
-    cases = (Case(config="tiny", seed=seed, length=40, device="cycle") for seed in range(200))
+    cases = (Case(config="tiny", seed=seed, length=40, device="cycle") for seed in reversed(SEEDS))  # the rare ones first
     failure = next(filter(None, map(run_case, cases)))
     assert failure.difference.startswith("cycle ")
     assert f"core.{block}" in failure.block
