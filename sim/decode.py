@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from vtakit.hw.isa.config import VTAConfig
 from vtakit.hw.isa.faults import Fault
-from vtakit.hw.isa.formats import Kind, listing
+from vtakit.hw.isa.formats import listing
 from vtakit.hw.isa.insns import (
     FLAG_QUEUES,
     FLAGS,
@@ -29,15 +29,11 @@ from vtakit.hw.isa.insns import (
 )
 from vtakit.hw.isa.pools import pooled_extents
 from vtakit.hw.isa.published import EXTENSIONS, FINISH_FLAG
+from vtakit.sim.columns import COLUMNS, fields_of
 from vtakit.sim.faults import ProgramFault
 
 Ints = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
-
-# Column numbers of the table: every field name of every format once, in the order of `hw.isa.insns`.
-COLUMNS: dict[str, int] = {
-    name: at for at, name in enumerate(dict.fromkeys(f.name for fmt in FORMATS.values() for f in fmt.fields))
-}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,19 +61,14 @@ class Decoded:
         opcode_bits = np.uint64((1 << FORMATS[Opcode.LOAD].place(cfg)[0].width) - 1)
         self.table[:, COLUMNS["opcode"]] = (words[:, 0] & opcode_bits).astype(np.int64)
         self.reserved: Mask = np.zeros(self.count, np.bool_)
-        for opcode, fmt in FORMATS.items():
+        for opcode, fields in fields_of(cfg).items():
             rows = np.flatnonzero(self["opcode"] == opcode)
+            if not len(rows):
+                continue
             mine = words[rows]
-            for p in fmt.place(cfg):
-                half, shift = divmod(p.offset, 64)
-                value = (mine[:, half] >> np.uint64(shift)) & np.uint64((1 << p.width) - 1)
-                column = value.astype(np.int64)
-                if p.field.kind is Kind.INT:
-                    column = np.where(column > p.high, column - (1 << p.width), column)
-                self.table[rows, COLUMNS[p.field.name]] = column
-            reserved = fmt.reserved_bits(cfg)
-            low, high = np.uint64(reserved & (2**64 - 1)), np.uint64(reserved >> 64)
-            self.reserved[rows] = ((mine[:, 0] & low) | (mine[:, 1] & high)) != 0
+            values = ((mine[:, fields.half] >> fields.shift) & fields.mask).astype(np.int64)
+            self.table[rows[:, None], fields.column] = (values ^ -fields.least) + fields.least
+            self.reserved[rows] = (mine & fields.reserved).any(1)
         self.table.flags.writeable = self.reserved.flags.writeable = False
         self._of_opcode: dict[Opcode, Mask] = {opcode: self["opcode"] == opcode for opcode in Opcode}
         self._of_memory: dict[MemType, Mask] = {

@@ -10,7 +10,7 @@ from vtakit.hw.isa.exhaustive import covers
 from vtakit.hw.isa.insns import REQUANT_PARAMS, REQUANT_WORD_BITS, REQUANT_WORDS, AluOp, MemType, Opcode
 from vtakit.hw.isa.pools import POOL_FIELDS
 from vtakit.hw.isa.requant import BYTE_BITS, rescaled, table_place
-from vtakit.sim.decode import COLUMNS
+from vtakit.sim.columns import COLUMNS
 from vtakit.sim.tiles import VECTOR_BLOCKS, multiply_any, multiply_tile
 
 _OPCODE, _MEMORY, _SRAM, _DRAM = (COLUMNS[n] for n in ("opcode", "memory_type", "sram_base", "dram_base"))

@@ -141,10 +141,10 @@ def requantized(cfg: VTAConfig, values: Ints, words: Ints) -> Ints:
 
 def steps(m: Machine, insn: Insn) -> Iterable[tuple[int, int, int]]:
     """The (dst, src, wgt) indices of a GEMM or ALU instruction, in order."""
+    uops = [decode_uop(m.cfg, int(word)) for word in m.uop[insn["uop_bgn"] : insn["uop_end"]]]
     for outer in range(insn["iter_out"]):
         for inner in range(insn["iter_in"]):
-            for at in range(insn["uop_bgn"], insn["uop_end"]):
-                uop = decode_uop(m.cfg, int(m.uop[at]))
+            for uop in uops:
                 yield (
                     uop["dst"] + outer * insn["dst_out"] + inner * insn["dst_in"],
                     uop["src"] + outer * insn["src_out"] + inner * insn["src_in"],
@@ -190,8 +190,8 @@ def alu(m: Machine, insn: Insn) -> None:
 
 def shift_right(value: Ints, amount: Ints, bits: int) -> Ints:
     """Arithmetic shift right, or left where `amount` is negative; every amount is defined."""
-    right = value >> np.clip(amount, 0, bits - 1)
-    left = np.where(amount <= -bits, 0, value << np.clip(-amount, 0, bits - 1))
+    right = value >> np.minimum(np.maximum(amount, 0), bits - 1)
+    left = np.where(amount <= -bits, 0, value << np.minimum(np.maximum(-amount, 0), bits - 1))
     return np.where(amount >= 0, right, left)
 
 
@@ -219,8 +219,8 @@ def index_fault(cfg: VTAConfig, insn: Insn, uop_words: Ints) -> str | None:
 
     Only indices that the instruction uses count: a reset has no src and wgt, an ALU operation with an immediate no src.
     """
-    words = uop_words[insn["uop_bgn"] : insn["uop_end"]]
-    if not insn["iter_out"] * insn["iter_in"] or not len(words):
+    uops = [decode_uop(cfg, int(word)) for word in uop_words[insn["uop_bgn"] : insn["uop_end"]]]
+    if not insn["iter_out"] * insn["iter_in"] or not uops:
         return None
     used = {"dst": ("acc", cfg.acc_depth)}
     if insn.op is Opcode.GEMM and not insn["reset"]:
@@ -228,7 +228,7 @@ def index_fault(cfg: VTAConfig, insn: Insn, uop_words: Ints) -> str | None:
     if insn.op is Opcode.ALU and not insn["use_imm"]:
         used |= {"src": ("acc", cfg.acc_depth)}
     for name, (scratchpad, depth) in used.items():
-        largest = max(decode_uop(cfg, int(word))[name] for word in words)
+        largest = max(uop[name] for uop in uops)
         reach = largest + (insn["iter_out"] - 1) * insn[f"{name}_out"] + (insn["iter_in"] - 1) * insn[f"{name}_in"]
         if reach >= depth:
             return f"its largest {name} index is {reach}, beyond the {depth} elements of the {scratchpad} scratchpad"

@@ -5,8 +5,9 @@ from typing import Any
 import numpy as np
 
 from vtakit.hw.isa.insns import LOADS, MEMORIES, MemType, Opcode, Stage
+from vtakit.sim.columns import COLUMNS
 from vtakit.sim.cycle.state import record
-from vtakit.sim.decode import COLUMNS, Decoded, Ints
+from vtakit.sim.decode import Decoded, Ints
 
 OPCODE, MEMORY_TYPE, SRAM_BASE, DRAM_BASE = (COLUMNS[n] for n in ("opcode", "memory_type", "sram_base", "dram_base"))
 POP_PREV, POP_NEXT, PUSH_PREV, PUSH_NEXT = (COLUMNS[n] for n in ("pop_prev", "pop_next", "push_prev", "push_next"))

@@ -6,9 +6,11 @@ import os
 import re
 import subprocess
 import sys
+from dataclasses import dataclass
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 from elaboration import covering_sample, elaborate
@@ -73,72 +75,92 @@ def test_every_signal_has_the_name_it_has_in_the_source(name, bus_bits):
 
 @needs_yosys
 @pytest.mark.parametrize(("name", "bus_bits"), SMALL[:2])
-def test_yosys_finds_neither_latch_nor_loop(name, bus_bits, tmp_path):
-    assert yosys_finds(text_of(name, bus_bits), tmp_path) == (0, 0)
+def test_yosys_finds_neither_latch_nor_loop(name, bus_bits):
+    assert yosys_finds(text_of(name, bus_bits)) == (0, 0)
 
 
 @needs_yosys
-def test_yosys_would_see_a_latch_two_drivers_or_a_loop(tmp_path):
+def test_yosys_would_see_a_latch_two_drivers_or_a_loop():
     ports = f"module {TOP_NAME}(input a, input b, output reg c);\n"
-    assert yosys_finds(f"{ports}  always @* if (a) c = b;\nendmodule\n", tmp_path)[0] == 1
-    assert yosys_finds(f"{ports}  always @* c = a;\n  always @* c = b;\nendmodule\n", tmp_path) == (0, 1)
-    assert yosys_finds(f"{ports}  wire d = a ^ c;\n  always @* c = d & b;\nendmodule\n", tmp_path) == (0, 1)
+    assert yosys_finds(f"{ports}  always @* if (a) c = b;\nendmodule\n")[0] == 1
+    assert yosys_finds(f"{ports}  always @* c = a;\n  always @* c = b;\nendmodule\n") == (0, 1)
+    assert yosys_finds(f"{ports}  wire d = a ^ c;\n  always @* c = d & b;\nendmodule\n") == (0, 1)
 
 
 @needs_yosys
-def test_no_output_follows_an_input_within_a_cycle(tmp_path):
+def test_no_output_follows_an_input_within_a_cycle():
     """AXI forbids it; and the harness of device "rtl" evaluates rising edges only, so it would see such an output too late."""
-    assert inputs_before_outputs(text_of(*SMALL[0]), tmp_path) == set()
+    assert findings(text_of(*SMALL[0])).before_outputs == set()
     for body in ("assign c = a & b;", "reg d; always @(posedge b) d <= a; assign c = d ^ a;"):
-        assert "a" in inputs_before_outputs(f"module {TOP_NAME}(input a, input b, output c);\n  {body}\nendmodule\n", tmp_path)
+        assert "a" in findings(f"module {TOP_NAME}(input a, input b, output c);\n  {body}\nendmodule\n").before_outputs
     register = f"module {TOP_NAME}(input a, input b, output reg c);\n  always @(posedge b) c <= a;\nendmodule\n"
-    assert inputs_before_outputs(register, tmp_path) == set()
-
-
-def inputs_before_outputs(verilog: str, folder: Path) -> set[str]:
-    """The inputs that some output depends on with no register between."""
-    (folder / "vta.v").write_text(verilog)
-    script = f"read_verilog vta.v; hierarchy -check -top {TOP_NAME}; proc; flatten; opt_clean; "
-    script += "select -write inputs.txt o:* %ci*:-$dff i:* %i"
-    run_yosys(script.replace("; ", "\n"), folder, limit_seconds=120)
-    return {name.rpartition("/")[2] for name in (folder / "inputs.txt").read_text().split()}
+    assert findings(register).before_outputs == set()
 
 
 @needs_yosys
-def test_registers_before_the_multipliers_of_data_feed_nothing_else(tmp_path):
+def test_registers_before_the_multipliers_of_data_feed_nothing_else():
     """What they also feed would draw them away from the DSP blocks; yosys must not merge them with others of equal value."""
     products = 4 * 4 + 4 * 3 + 4 * 2  # MACs, ALU, requantizer
-    assert products_and_other_readers(text_of("tiny", 64, windows=False), tmp_path) == (products, set())
+    assert products_and_other_readers(text_of("tiny", 64, windows=False)) == (products, set())
     # A window's taps shift: a multiplexer before the next one.
-    assert products_and_other_readers(text_of("tiny", 64), tmp_path) == (products, {"$mux"})
+    assert products_and_other_readers(text_of("tiny", 64)) == (products, {"$mux"})
     shared = "reg [7:0] a, b; always @(posedge c) begin a <= d; b <= d; end assign e = a * b; assign f = ~a;"
     top = f"module {TOP_NAME}(input c, input [7:0] d, output [7:0] e, output [7:0] f);\n  {shared}\nendmodule\n"
-    assert products_and_other_readers(top, tmp_path) == (1, {"$not"})
+    assert products_and_other_readers(top) == (1, {"$not"})
 
 
-def products_and_other_readers(verilog: str, folder: Path) -> tuple[int, set[str]]:
-    """How many multipliers other than those of addresses there are, and the kinds of other cells that read their operands."""
-    (folder / "vta.v").write_text(verilog)
-    script = f"read_verilog vta.v; hierarchy -check -top {TOP_NAME}; proc; flatten; opt_expr; opt_merge; opt_dff; opt_clean; "
-    script += "write_json vta.json"
-    run_yosys(script.replace("; ", "\n"), folder, limit_seconds=120)
-    cells = json.loads((folder / "vta.json").read_text())["modules"][TOP_NAME]["cells"]
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Findings:
+    """What yosys finds in a text.
+
+    latches         number of latches that it infers
+    problems        number of loops and of signals with no driver or several
+    before_outputs  inputs that some output depends on with no register between
+    products        number of multipliers other than those of addresses
+    other_readers   kinds of other cells that read their operands
+    """
+
+    latches: int
+    problems: int
+    before_outputs: frozenset[str]
+    products: int
+    other_readers: frozenset[str]
+
+
+@cache
+def findings(verilog: str) -> Findings:
+    """Ask yosys all questions at once: most of its time goes into reading and flattening the text."""
+    with TemporaryDirectory(prefix="vtakit.") as name:
+        folder = Path(name)
+        (folder / "vta.v").write_text(verilog)
+        script = f"read_verilog vta.v; hierarchy -check -top {TOP_NAME}; proc; select -write latches.txt t:$dlatch t:$adlatch; "
+        script += "flatten; opt_clean; tee -o check.txt check; select -write inputs.txt o:* %ci*:-$dff i:* %i; "
+        script += "opt_expr; opt_merge; opt_dff; opt_clean; write_json vta.json"
+        run_yosys(script.replace("; ", "\n"), folder, limit_seconds=120)
+        cells = json.loads((folder / "vta.json").read_text())["modules"][TOP_NAME]["cells"]
+        latches, inputs = ((folder / f"{name}.txt").read_text().split() for name in ("latches", "inputs"))
+        problems = re.search(r"Found and reported (\d+) problems", (folder / "check.txt").read_text())[1]
     products = [cell["connections"] for name, cell in cells.items() if cell["type"] == "$mul" and "planner" not in name]
     read = {bit for product in products for bit in product["A"] + product["B"] if isinstance(bit, int)}
-    return len(products), {
-        cell["type"] for cell in cells.values() if cell["type"] != "$mul" for port, bits in cell["connections"].items()
-        if cell["port_directions"][port] == "input" and not read.isdisjoint(bits)
-    }
+    return Findings(
+        latches=len(latches), problems=int(problems), before_outputs=frozenset(name.rpartition("/")[2] for name in inputs),
+        products=len(products), other_readers=frozenset(
+            cell["type"] for cell in cells.values() if cell["type"] != "$mul" for port, bits in cell["connections"].items()
+            if cell["port_directions"][port] == "input" and not read.isdisjoint(bits)
+        ),
+    )
 
 
-def yosys_finds(verilog: str, folder: Path) -> tuple[int, int]:
-    """How many latches yosys infers, and whether it finds anything else: loops, signals with no driver or several."""
-    (folder / "vta.v").write_text(verilog)
-    script = f"read_verilog vta.v; hierarchy -check -top {TOP_NAME}; proc; select -write latches.txt t:$dlatch t:$adlatch; "
-    script += "flatten; opt_clean; tee -o check.txt check"
-    run_yosys(script.replace("; ", "\n"), folder, limit_seconds=120)
-    problems = int(re.search(r"Found and reported (\d+) problems", (folder / "check.txt").read_text())[1])
-    return len((folder / "latches.txt").read_text().split()), problems
+def yosys_finds(verilog: str) -> tuple[int, int]:
+    """Return how many latches yosys infers, and how many problems it finds."""
+    found = findings(verilog)
+    return found.latches, found.problems
+
+
+def products_and_other_readers(verilog: str) -> tuple[int, frozenset[str]]:
+    """Return how many multipliers other than those of addresses there are, and what else reads their operands."""
+    found = findings(verilog)
+    return found.products, found.other_readers
 
 
 def test_another_process_writes_the_same_text_whatever_yosys_the_system_has():

@@ -12,7 +12,8 @@ from vtakit.hw.isa.config import DEFAULT, NAMED, VTAConfig
 from vtakit.hw.isa.errors import EncodingError, ProgramError
 from vtakit.hw.isa.formats import Align, Field, Format, Kind
 from vtakit.hw.isa.insns import FORMATS, UOP, AluOp, Feature, MemType, Opcode, Stage
-from vtakit.sim.decode import COLUMNS, Decoded
+from vtakit.sim.columns import COLUMNS
+from vtakit.sim.decode import Decoded
 
 # ISA.md section 4, "Worked encodings": instruction, fields, word 0 and word 1 in hexadecimal.
 WORKED = {
