@@ -7,7 +7,7 @@ else in the project holds a bit offset: encoder, decoder, assembler, RTL and ref
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum, IntEnum
-from functools import lru_cache
+from functools import cache, lru_cache
 from operator import index
 from typing import NamedTuple
 
@@ -88,7 +88,7 @@ class Format:
     @property
     def fields(self) -> tuple[Field, ...]:
         """The fields, lowest bits first."""
-        return tuple(item for item in self.items if isinstance(item, Field))
+        return _fields(self)
 
     def width(self, name: str) -> int:
         """Bits of a field whose width is the same in every configuration."""
@@ -136,6 +136,11 @@ class _Column(NamedTuple):
     mask: int
     low: int
     high: int
+
+
+@cache
+def _fields(fmt: Format) -> tuple[Field, ...]:
+    return tuple(item for item in fmt.items if isinstance(item, Field))
 
 
 @lru_cache(maxsize=1024)
