@@ -7,6 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from vtakit.base.collector import seldom_collected
 from vtakit.base.errors import VtakitError
 from vtakit.base.process import TIMEOUT_S
 from vtakit.base.reading import memory_bytes, opened
@@ -113,10 +114,11 @@ def compile(
     image = None if place is None else kept_models.found(place)
     if image is None:
         begin = time.perf_counter()
-        graph = graph_of()
-        source = source_of(graph, asked)
-        limit = None if chosen.misfit else memory_bytes()
-        image = chosen.compile(graph, asked, evaluator(chosen), after=after, progress=progress, most_bytes=limit)
+        with seldom_collected():
+            graph = graph_of()
+            source = source_of(graph, asked)
+            limit = None if chosen.misfit else memory_bytes()
+            image = chosen.compile(graph, asked, evaluator(chosen), after=after, progress=progress, most_bytes=limit)
         image = replace(image, source=source)
         if place is not None:
             kept_models.keep(place, image, time.perf_counter() - begin, place_of)

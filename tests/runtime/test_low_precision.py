@@ -7,8 +7,6 @@ from itertools import pairwise
 import numpy as np
 import onnx
 import pytest
-import trained_network
-import training
 from onnx import numpy_helper
 from quantized_support import Layers, assert_same_bytes, onnxruntime_of, random_network
 from support import module
@@ -282,6 +280,8 @@ def test_the_command_keeps_layers(tmp_path, monkeypatch, capsys):
 @pytest.mark.parametrize("name", ["digits of 8x8", "coloured digits of 32x32"])
 def test_four_bits_are_as_accurate_as_floating_point(name):
     """Four-bit weights lose at most 1.5 points on the test set; fewer bits lose more."""
+    import trained_network  # with scikit-learn, which takes every process a second that does not run this
+    import training
     if name == "digits of 8x8":
         data, tested = training.digits()
         weights = trained_network.learnt(name, lambda: [*training.train(data)][-1][0])
