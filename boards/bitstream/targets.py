@@ -6,6 +6,7 @@ from typing import Any
 
 from vtakit.base.errors import VtakitError, one_of
 from vtakit.boards.synth.devices import DEVICES, Device
+from vtakit.boards.vivado.targets import VIVADO_BOARDS
 
 # What each part of the family holds, by Lattice's name: cells as yosys counts them.
 _CAPACITY = {
@@ -99,6 +100,8 @@ TARGETS = {target.name: target for target in (
 
 def find_target(name: str) -> Target:
     """The board of that name. Raises `VtakitError` for an unknown one, and one without a design."""
+    if name in VIVADO_BOARDS:
+        raise VtakitError(f"the bitstream of board {name!r} needs AMD's Vivado: `vtakit vivado {name} -o DIR` writes a project")
     if name not in TARGETS:
         raise VtakitError(f"unknown board {name!r:.40}; {one_of(TARGETS, name)}")
     target = TARGETS[name]

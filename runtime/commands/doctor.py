@@ -100,6 +100,7 @@ def run(args: argparse.Namespace) -> int:
 def _boards(there: "Console") -> None:
     """Print for each board what of building, loading and using a bitstream this machine is ready for."""
     from vtakit.boards.bitstream.targets import TARGETS
+    from vtakit.boards.vivado.targets import VIVADO_BOARDS
 
     ready = {job: all(finding.ok for finding in findings_for([job])) for job in ("fpga", "board")}
     build, use = (f"ready to {what}" if ready[job] else f"to {what} it: pip install 'vtakit[{job}]'"
@@ -112,6 +113,10 @@ def _boards(there: "Console") -> None:
         found = [name for name in names if shutil.which(name)]
         load = f"ready to load with {found[0]}" if found else f"to load a bitstream install {' or '.join(names)}"
         there.print(f"board {target.name}: {build}; {load}; {use}", highlight=False, soft_wrap=True, markup=False)
+    missing = [name for name in ("vivado", "bootgen", "dtc") if not shutil.which(name)]
+    build = "ready to build a project of `vtakit vivado`" if not missing else f"to build it, install {' and '.join(missing)}"
+    for name in VIVADO_BOARDS:
+        there.print(f"board {name}: {build}; to be used from the board itself", highlight=False, soft_wrap=True, markup=False)
 
 
 def _machine(there: "Console") -> None:

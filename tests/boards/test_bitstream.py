@@ -25,6 +25,7 @@ from vtakit.boards.shell.pll import dividers
 from vtakit.boards.shell.ulx3s import chip_clock, clocks
 from vtakit.boards.synth import Usage
 from vtakit.boards.synth.report import Names, read_clocks
+from vtakit.boards.vivado.targets import VIVADO_BOARDS
 from vtakit.hw.isa.config import NAMED
 from vtakit.hw.params import CoreParams
 from vtakit.runtime.cli import main
@@ -233,11 +234,13 @@ def test_the_program_that_is_installed_loads_it(tmp_path, monkeypatch):
 def test_vtakit_boards_lists_them_and_what_is_true(capsys):
     assert main(["boards"]) == 0
     said = capsys.readouterr().out
-    assert all(name in said for name in TARGETS)
+    assert all(name in said for name in (*TARGETS, *VIVADO_BOARDS))
+    assert " ".join(said.split()).count("Vivado") >= len(VIVADO_BOARDS)
 
 
 @pytest.mark.parametrize(("words", "message"), [
     (["--board", "ulx4s"], "vtakit bitstream: unknown board 'ulx4s'; "),
+    (["--board", "pynq-z1"], "vtakit bitstream: the bitstream of board 'pynq-z1' needs AMD's Vivado: `vtakit vivado pynq-z1 "),
     (["--board", "ulx3s-85f", "--seeds", "0"], "vtakit bitstream: --seeds is from 1 to 64, --jobs and --limit at least 1"),
     (["--board", "ulx3s-85f", "--mhz", "nan"], "vtakit bitstream: --mhz must be from 4 to 400, got nan"),
     (["--board", "ulx3s-85f", "--program"], "vtakit bitstream: --program needs openFPGALoader or fujprog, and neither is "),

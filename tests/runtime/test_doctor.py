@@ -71,6 +71,7 @@ def test_what_a_board_needs_is_told(installed, monkeypatch, capsys, missing, loa
     said = capsys.readouterr().out
     assert f"board ulx3s-85f: {says}\n" in said
     assert "board ecpix5: no design yet: it needs a controller for its DDR3 memory\n" in said
+    assert "board pynq-z1: to build it, install vivado and bootgen and dtc; to be used from the board itself\n" in said
 
 
 def test_every_extra_is_a_job_that_installations_are_tested_for():
