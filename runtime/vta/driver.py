@@ -118,7 +118,8 @@ def connect(device: str = "fsim", config: ConfigLike = "default", **options: Any
     """Open a device.
 
     device    "fsim"; "rtl", the hardware in Verilator; "cycle", which has the cycles of "rtl" and the results of "fsim";
-              "sim:ulx3s", a whole board in Verilator; or "board:/dev/ttyUSB0", a board at a serial port
+              "sim:ulx3s", a whole board in Verilator; "board:/dev/ttyUSB0", a board at a serial port; "uio:/dev/uio0" or
+              "pynq:vta.bit", the FPGA of a Zynq on which this runs
     config    a VTAConfig, a name, a mapping of LOG_… keys or the path of a JSON file of them
     options   of the device: see `open_device` of `vtakit.runtime.vta.fsim`, `….cycle` and `….rtl`, and
               `vtakit.sim.rtl.surroundings`

@@ -15,6 +15,7 @@ from vtakit.sim.api import ConfigLike, check_options, device_kind, unknown_devic
 DEVICES = {
     "fsim": "vtakit.runtime.vta.fsim", "cycle": "vtakit.runtime.vta.cycle", "rtl": "vtakit.runtime.vta.rtl",
     "sim:ulx3s": "vtakit.runtime.vta.board", "board": "vtakit.runtime.vta.link.board",
+    "uio": "vtakit.runtime.vta.mapped.uio_device", "pynq": "vtakit.runtime.vta.mapped.pynq_device",
 }
 _EXTRAS = {"board": "board"}  # that bring what a device needs; "sim" for the others
 
