@@ -33,8 +33,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--device", metavar="DEVICE",
                         help="cpu; with --target vta fsim, the functional simulator (default), rtl, the hardware in "
                         "Verilator, cycle, which counts the cycles of rtl, sim:ulx3s, a whole board in Verilator, "
-                        "board:/dev/ttyUSB0, a board at a serial port, or uio:/dev/uio0 and pynq:FILE.bit, the FPGA of a Zynq that "
-                        "this runs on")
+                        "board:/dev/ttyUSB0, a board at a serial port, uio:/dev/uio0 or pynq:FILE.bit, the FPGA of a Zynq that "
+                        "this runs on, or original:/dev/uio0, the same with the original's bitstream")
     parser.add_argument("--input", type=Path, metavar="IN.npz", help="arrays, by the names of the inputs")
     parser.add_argument("--output", type=Path, metavar="OUT.npz", help="file for the results")
     parser.add_argument("--json", type=Path, metavar="REPORT.json", help="file for the cost of each layer")

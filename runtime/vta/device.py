@@ -2,11 +2,12 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from vtakit.hw.isa.config import VTAConfig
 from vtakit.hw.isa.faults import Fault
 from vtakit.hw.isa.insns import Feature
+from vtakit.hw.isa.program import Program
 from vtakit.sim.trace import Trace
 
 
@@ -69,3 +70,11 @@ class Device(Protocol):
 
     def close(self) -> None:
         """Let go of the device; nothing else is called after it."""
+
+
+@runtime_checkable
+class Checks(Protocol):
+    """A device that looks at programs before they are loaded."""
+
+    def check(self, program: Program) -> None:
+        """Raise `ProgramError` for a program that the device would not run right."""

@@ -16,7 +16,7 @@ from vtakit.hw.isa.insns import Stage
 from vtakit.hw.isa.program import UOPS, BufferKind, Program
 from vtakit.runtime.vta.buffer import DeviceBuffer
 from vtakit.runtime.vta.connection import Connection, Run
-from vtakit.runtime.vta.device import Ending
+from vtakit.runtime.vta.device import Checks, Ending
 from vtakit.runtime.vta.errors import ProgramStopped
 from vtakit.sim.api import named
 from vtakit.sim.decode import Decoded
@@ -90,6 +90,8 @@ class LoadedProgram:
             raise ProgramError(f"load takes a Program (vtakit.hw.isa.file.load reads one), not {type(program).__name__}")
         device = connection.device
         program.require(device.config, version=device.version, features=device.features)
+        if isinstance(device, Checks):
+            device.check(program)
         self.program, self._connection = program, connection
         self._own: list[DeviceBuffer] = []
         self._placed: dict[str, int] | None = None  # where the instructions in memory look for each symbol

@@ -16,6 +16,7 @@ DEVICES = {
     "fsim": "vtakit.runtime.vta.fsim", "cycle": "vtakit.runtime.vta.cycle", "rtl": "vtakit.runtime.vta.rtl",
     "sim:ulx3s": "vtakit.runtime.vta.board", "board": "vtakit.runtime.vta.link.board",
     "uio": "vtakit.runtime.vta.mapped.uio_device", "pynq": "vtakit.runtime.vta.mapped.pynq_device",
+    "original": "vtakit.runtime.vta.mapped.original_device",
 }
 _EXTRAS = {"board": "board"}  # that bring what a device needs; "sim" for the others
 

@@ -91,20 +91,15 @@ def open_device(
     download       load the bitstream; False: it is loaded already
     memory_bytes   of the buffer that is allocated for it
     """
-    if integer("memory_bytes", memory_bytes) < _LEAST_BYTES:
-        raise DeviceError(f"memory_bytes must be at least {_LEAST_BYTES}, not {memory_bytes}")
-    pynq = _package(name)
+    size = integer("memory_bytes", memory_bytes)
+    pynq = package(name)
     try:
         overlay = pynq.Overlay(place, download=download)
     except (OSError, RuntimeError, ValueError) as error:
         raise DeviceError(f"device {name!r} cannot be opened: pynq cannot load {place}: {error}") from None
     found = _find(name, overlay.ip_dict, ip)
     with ExitStack() as stack:
-        try:
-            buffer = PynqBuffer(pynq.allocate(shape=(memory_bytes,), dtype=np.uint8))
-        except (MemoryError, RuntimeError, OSError) as error:
-            raise DeviceError(f"device {name!r} cannot be opened: pynq has no {memory_bytes:,} bytes of memory in one piece: "
-                              f"{error}; free its buffers, or give the kernel a larger CMA area") from None
+        buffer = PynqBuffer(allocated(name, pynq, size, np.uint8))
         stack.callback(buffer.close)
         registers = PynqRegisters(pynq.MMIO(found["phys_addr"], 1 << ADDRESS_BITS))
         device = MappedDevice(name, MappedPort(registers, buffer), config)
@@ -114,7 +109,7 @@ def open_device(
 
 def check_place(name: str, place: str) -> None:
     """Raise `DeviceError` if there is no such bitstream, or no package `pynq`."""
-    _package(name)
+    package(name)
     if not Path(place).is_file():
         raise DeviceError(f"device {name!r} cannot be opened: there is no file {place}: name the bitstream that "
                           "`vtakit vivado` builds")
@@ -123,12 +118,24 @@ def check_place(name: str, place: str) -> None:
                           "which tells pynq its addresses")
 
 
-def _package(name: str) -> Any:
+def package(name: str) -> Any:
+    """Return PYNQ's package. Raises DeviceError if it is not installed."""
     try:
         return import_module("pynq")
     except ImportError:
         raise DeviceError(f"device {name!r} needs the package pynq, which the PYNQ image of a board has; on other systems take "
                           "uio:/dev/uio0") from None
+
+
+def allocated(name: str, pynq: Any, size: int, dtype: Any) -> Any:
+    """Return a buffer of PYNQ's. Raises DeviceError if there is no memory for it, or it is too small to be of use."""
+    if size < _LEAST_BYTES:
+        raise DeviceError(f"memory_bytes must be at least {_LEAST_BYTES}, not {size}")
+    try:
+        return pynq.allocate(shape=(size,), dtype=dtype)
+    except (MemoryError, RuntimeError, OSError) as error:
+        raise DeviceError(f"device {name!r} cannot be opened: pynq has no {size:,} bytes of memory in one piece: {error}; free "
+                          "its buffers, or give the kernel a larger CMA area") from None
 
 
 def _find(name: str, ip_dict: Mapping[str, Mapping[str, Any]], ip: str | None) -> Mapping[str, Any]:
