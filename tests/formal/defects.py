@@ -13,6 +13,7 @@ class Defect:
     """In the source of `block`, `right` becomes `wrong`; `proof` is the one that must fail.
 
     users    modules that use the block, each by its class `name`
+    cycles   within which a run shows it
     """
 
     proof: str
@@ -21,11 +22,13 @@ class Defect:
     users: tuple[str, ...]
     right: str
     wrong: str
+    cycles: int = 30
 
 
-def defect(proof: str, block: str, name: str, right: str, wrong: str, *users: str) -> Defect:
+def defect(proof: str, block: str, name: str, right: str, wrong: str, *users: str, cycles: int = 30) -> Defect:
     """A defect, written in one line."""
-    return Defect(proof=proof, block=f"vtakit.hw.{block}", name=name, users=users, right=right, wrong=wrong)
+    found = f"vtakit.{block}" if block.startswith("boards.") else f"vtakit.hw.{block}"
+    return Defect(proof=proof, block=found, name=name, users=users, right=right, wrong=wrong, cycles=cycles)
 
 
 def planted(wanted: Defect) -> Callable[..., Any]:
@@ -50,11 +53,43 @@ END = ("end of a program", "control.supervisor", "Supervisor")
 WRITES = ("writes, 2 outstanding", "memory.write_master", "WriteMaster")
 BYTES = ("stored bytes", "store.port", "StorePort")
 WINDOW = ("window, 2 x 4 taps", "compute.window", "Window")
+SDRAM = ("SDRAM, a slow chip", "boards.memory.scheduler", "Scheduler")
+COLUMNS = ("SDRAM, columns", "boards.memory.scheduler", "Scheduler")
+MODE = ("SDRAM, power-up", "boards.memory.initialisation", "Initialisation")
 SCALED = ("requantizer, lanes: 1", "store.requantizer", "Requantizer")
 
 PRODUCT = ("product, 8 by 8 bits", "compute.booth", "booth")
 
 DEFECTS = (
+    *(defect(*SDRAM, right, wrong, "formal.sdram", cycles=70) for right, wrong in (
+        ("(activates[n], dram.trcd)", "(activates[n], dram.trcd - 1)"),
+        ("(activates[n], dram.trc),", "(activates[n], dram.trc - 1),"),
+        ("state.precharges_all, dram.trp)", "state.precharges_all, dram.trp - 1)"),
+        ("(precharges[n] | state.precharges_all, dram.trp)", "(precharges[n], dram.trp)"),
+        ("(state.refreshes, dram.trfc)", "(state.refreshes, dram.trfc - 1)"),
+        ("(activates[n], dram.tras)", "(activates[n], dram.tras - 1)"),
+        ('(reads & at_hand[n], between["read_precharge"])', '(reads & at_hand[n], between["read_precharge"] - 1)'),
+        ('(writes & at_hand[n], between["write_precharge"])', '(writes & at_hand[n], between["write_precharge"] - 1)'),
+        ('(writes, between["write_read"])', '(writes, between["write_read"] - 1)'),
+        ('(reads, between["read_write"])', '(reads, between["read_write"] - 1)'),
+        ('(writes, between["column"])', '(writes, between["column"] - 1)'),
+        ("(state.activates, dram.trrd)", "(state.activates, dram.trrd - 1)"),
+        ("refreshing & ~opened.any() & may.activate.all()", "refreshing & ~opened.any()"),
+        ("(~opened | may.precharge).all()", "may.precharge.any()"),
+        ("owed.eq(owed + due - state.refreshes)", "owed.eq(owed + due)"),
+        ("self.enable & ~refreshing & state.has_hand", "self.enable & state.has_hand"),
+    )),
+    *(defect(*COLUMNS, right, wrong, "formal.sdram") for right, wrong in (
+        ("following.eq(place + 1)", "following.eq(place)"),
+        ("place = Cat(hand.column, hand.bank, hand.row)", "place = Cat(hand.column, hand.row)"),
+        ("state.rows[n].eq(state.row)", "state.rows[n].eq(0)"),
+        ("loads.eq(finishes | ~state.has_hand)", "loads.eq(state.moves | ~state.has_hand)"),
+        ("reads.take.eq(loads & ~turned)", "reads.take.eq(loads)"),
+    )),
+    *(defect(*MODE, right, wrong, "formal.sdram", cycles=100) for right, wrong in (
+        ("left.eq(table[step])", "left.eq(table[step] - 1)"), ("dram.tcas << 4", "dram.tcas << 3"),
+        ("1 << PRECHARGE_ALL_BIT, dram.trp", "0, dram.trp"), ("[(Kind.REFRESH, 0, dram.trfc)]", "[(Kind.REFRESH, 0, dram.trp)]"),
+    )),
     defect(*PRODUCT, "missing = Cat(negative, Const(0, 1))", "missing = Const(0, 2)", "formal.products"),
     defect(*PRODUCT, "Mux(negative, ~(low | middle), low & middle)", "Mux(negative, ~low, low & middle)", "formal.products"),
     defect(*WINDOW, "self.row >= back", "self.row > back", "formal.windows"),

@@ -13,12 +13,15 @@ from formal.products import RowsMakeTheProduct
 from formal.reads import ReadsComeBackInOrder
 from formal.requantizing import PRODUCT_AT, ResultsAreLookedUp, ValuesAreRequantized
 from formal.retirement import InstructionsRetireInOrder
+from formal.sdram import ChipIsInitialised, CommandsAreLegal
 from formal.stores import StoresRetireWhenWritten
 from formal.tokens import TokensAreKept
 from formal.walks import WindowsAreReadOnceForEachPart
 from formal.windows import TapsAreTheLastTiles
 from formal.writes import WritesAreWhole
 
+from vtakit.boards.memory.chips import find_chip
+from vtakit.hw.dram import Dram
 from vtakit.hw.isa.config import NAMED, VTAConfig
 from vtakit.hw.isa.insns import TOKEN_QUEUE_DEPTH, MemType
 from vtakit.hw.params import CoreParams
@@ -94,7 +97,39 @@ def loads(target: Target, bits: dict[str, int], *, stalls: bool) -> Callable[[],
     return lambda: LoadsFollowTheDefinition(small(bus_bits=16, address_bits=8), target, bits, stalls=stalls)
 
 
+# A chip whose distances are all longer than what the scheduler keeps by itself, and one with little state.
+SLOW = Dram(banks=2, rows=2, columns=8, burst=4, width=8, tcas=3, trcd=4, trp=4, tras=7, trc=13, trrd=3, twr=3, trtp=4, trtw=1,
+            trfc=12, trefi=50)
+FEW = Dram(banks=2, rows=2, columns=8, burst=4, width=8, trtp=4, trefi=32, batch=2)
+
+
+def sdram(name: str, mhz: float, *, interval: int = 0) -> Dram:
+    """Return a chip with two rows, of two bursts each; `interval` replaces the clocks between refreshes."""
+    found = find_chip(name).timing(mhz)
+    return replace(found, rows=2, columns=2 * found.burst, trefi=interval or found.trefi)
+
+
+def commands(dram: Dram, *, contents: bool = False) -> Callable[[], Checker]:
+    """The scheduler of a chip, at a port whose beats are two words."""
+    return lambda: CommandsAreLegal(small(bus_bits=2 * dram.width, burst_beats=2), dram, contents=contents)
+
+
+def power_up() -> Checker:
+    """The initialisation of a chip that needs no long time."""
+    chip = find_chip("MT48LC16M16A2-75")
+    return ChipIsInitialised(chip, chip.timing(80), 7)
+
+
 PROOFS = (
+    Proof(name="SDRAM, MT48LC16M16A2-75 at 80 MHz", checker=commands(sdram("MT48LC16M16A2-75", 80, interval=60)), seconds=120,
+          cover_cycles=70),
+    Proof(name="SDRAM, all of its interval", checker=commands(sdram("MT48LC16M16A2-75", 80)), seconds=600, deep=True),
+    Proof(name="SDRAM, MT48LC16M16A2-7E at 110 MHz", checker=commands(sdram("MT48LC16M16A2-7E", 110, interval=64)), seconds=300,
+          deep=True),
+    Proof(name="SDRAM, a slow chip", checker=commands(SLOW), cycles=60, cover_cycles=60),
+    Proof(name="SDRAM, columns", checker=commands(FEW, contents=True), cycles=18, cover_cycles=30),
+    Proof(name="SDRAM, columns, longer", checker=commands(FEW, contents=True), cycles=24, seconds=600, deep=True),
+    Proof(name="SDRAM, power-up", checker=power_up, cover_cycles=100),
     *(Proof(name=f"tokens, depth {depth}", checker=lambda depth=depth: TokensAreKept(depth), cover_cycles=min(depth, 10) + 2)
       for depth in (1, 3)),
     Proof(name=f"tokens, depth {TOKEN_QUEUE_DEPTH}", checker=lambda: TokensAreKept(TOKEN_QUEUE_DEPTH)),
