@@ -90,7 +90,7 @@ def test_open_sizes_are_options(files, capsys):
     (["run", "net.onnx"], ("vtakit run: the model needs 'x' (float32[1, 3, 16, 16]), and --input is not given: write the arrays "
                            "with numpy.savez('IN.npz', x=…) and give --input IN.npz")),
     (["run", "net.onnx", "--device", "gpu"],
-     "vtakit run: unknown device 'gpu'; did you mean 'cpu'? Known: board, cpu, cycle, fsim, rtl, sim:ulx3s"),
+     "vtakit run: unknown device 'gpu'; did you mean 'cpu'? Known: board, cpu, cycle, fsim, original, pynq, rtl, sim:ulx3s, uio"),
     (["run", "net.onnx", "--input", "none.npz"], "vtakit run: cannot read --input 'none.npz': No such file or directory"),
     (["run", "none.vtak", "--input", "in.npz"], "vtakit run: cannot read module file 'none.vtak': No such file or directory"),
     (["run", "none.vtak", "--batch", "2"],
@@ -187,11 +187,11 @@ def test_a_quantized_model_runs_on_the_accelerator_as_on_the_cpu(quantized_files
     (["run", "q.onnx", "--device", "rtl"],
      "device 'rtl' runs models for target 'vta' (--target vta); this one is for 'llvm', which runs on cpu"),
     (["run", "q.onnx", "--target", "vta", "--device", "cpu"],
-     "device 'cpu' runs models for target 'llvm' … this one is for 'vta', which runs on fsim or cycle or rtl or … board"),
+     "device 'cpu' runs models for target 'llvm' … this one is for 'vta', which runs on fsim or cycle or rtl or … original"),
     (["run", "q.onnx", "--config", "tiny"], "--config goes with --target vta; this is --target llvm"),
     (["run", "q.onnx", "--target", "vta", "--config", "huge"], None),
     (["run", "q.onnx", "--target", "vta", "--device", "gpu"],
-     "unknown device 'gpu'; did you mean 'cpu'? Known: board, cpu, cycle, fsim, rtl, sim:ulx3s"),
+     "unknown device 'gpu'; did you mean 'cpu'? Known: board, cpu, cycle, fsim, original, pynq, rtl, sim:ulx3s, uio"),
 ])
 def test_devices_that_do_not_go_with_a_target_are_told(quantized_files, capsys, words, sentence):
     told = fails(capsys, *words)
