@@ -13,7 +13,7 @@ proc add_processor {name has_board} {
   set pins [list clock $name/FCLK_CLK0 reset $name/FCLK_RESET0_N irq $name/IRQ_F2P \
     registers $name/M_AXI_GP0 registers_clock $name/M_AXI_GP0_ACLK]
   if {$coherent} {
-    # Requests snoop the caches if AxUSER says shared, which the default value does, and AxCACHE says cacheable.
+    # Requests snoop the caches if AxUSER says shared, which the default value does, and AxCACHE has bit 1.
     set_property -dict [list CONFIG.PCW_USE_S_AXI_ACP 1 CONFIG.PCW_USE_DEFAULT_ACP_USER_VAL 1] [get_bd_cells $name]
     return [concat $pins [list data $name/S_AXI_ACP data_clock $name/S_AXI_ACP_ACLK memory $name/S_AXI_ACP/ACP_DDR_LOWOCM]]
   }

@@ -7,7 +7,7 @@ from enum import IntEnum
 from pathlib import Path
 from typing import Protocol
 
-from vtakit.runtime.vta.mapped.kernel import attribute, failure, listed, number, open_file
+from vtakit.runtime.vta.mapped.kernel import attribute, listed, number, open_file
 from vtakit.sim.faults import DeviceError
 
 LINE_BYTES = 64  # of a cache line; the ARM cores of a Zynq-7000 have lines of 32
@@ -141,4 +141,5 @@ class UDmaBuf:
         try:
             os.pwrite(self._files[name], str(value).encode(), 0)
         except OSError as error:
-            raise failure(self._name, self._folder / name, error, "is the module u-dma-buf still loaded?") from None
+            raise DeviceError(f"device {self._name!r} cannot keep its memory coherent: {self._folder / name}: "
+                              f"{os.strerror(error.errno or 0)}; is the module u-dma-buf still loaded?") from None
