@@ -84,8 +84,8 @@ class MappedDevice(RegisterDevice):
         cache = fields_of("attributes", self._read("attributes"))["cache"]
         if port.shared.coherent and not cache & _SNOOPED:
             raise DeviceError(f"device {name!r} has AxCACHE 0b{cache:04b}, with which not every port looks into the caches, and "
-                              "its memory is said to be coherent: build it with --coherent, or take dma-coherent out of the device "
-                              "tree")
+                              "its memory is said to be coherent: build it with --coherent, or take dma-coherent out of the "
+                              "device tree")
         port.listen()
 
     def wait(self, timeout_s: float) -> Ending:
