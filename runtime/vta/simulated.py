@@ -51,7 +51,7 @@ class Simulated(ABC):
         try:
             return self._run(decoded, insn_addr, memories)
         except ProgramFault as fault:
-            return Ending(fault=fault.fault, index=fault.index, detail=fault.detail)
+            return Ending(fault=fault.fault, index=fault.index, detail=fault.detail, trace=fault.trace)
 
     @abstractmethod
     def _run(self, decoded: Decoded, insn_addr: int, memories: Memories) -> Ending:

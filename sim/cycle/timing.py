@@ -16,11 +16,11 @@ from vtakit.hw.params import CoreParams
 from vtakit.sim.cycle.control.supervisor import IDLE
 from vtakit.sim.cycle.parameters import parameters_of
 from vtakit.sim.cycle.program import order_of, table_of
-from vtakit.sim.cycle.simulation import ENDED, FAILED, FULL, SIMULATION, TIMEOUT, advance
-from vtakit.sim.cycle.state import zeros
+from vtakit.sim.cycle.simulation import ENDED, FULL, RUNNING, SIMULATION, TIMEOUT, advance
+from vtakit.sim.cycle.state import NONE, zeros
 from vtakit.sim.cycle.surroundings import POLL, WRITE
 from vtakit.sim.decode import Decoded, Ints, Memories
-from vtakit.sim.faults import DeviceError
+from vtakit.sim.faults import DeviceError, ProgramFault
 from vtakit.sim.plain import index_fault
 from vtakit.sim.rtl.host import program_settings
 from vtakit.sim.rtl.surroundings import Surroundings
@@ -34,10 +34,10 @@ _CHANGES = 1 << 16  # of causes, that are fetched at once
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timing:
-    """Cycles of a run.
+    """Cycles of a run, or of its beginning.
 
     counters            `cycles`, for each stage what its cycles were spent on, and the beats that were moved
-    started, retired    int64 [instructions]: cycles from the program's start
+    started, retired    int64 [instructions]: cycles from the program's start; `NONE` for what has not come yet
     changes             int64 [changes, 3]: cycle, stage and cause of each change of cause, if they were asked for
     """
 
@@ -51,9 +51,10 @@ class Timing:
         cycles, names = self.counters["cycles"], tuple(CYCLE_CAUSES)
         instructions, causes = [], []
         for stage in Stage:
-            mine = np.flatnonzero(stages == stage)
-            ends = zip(self.started[mine].tolist(), (self.retired[mine] + 1).tolist(), mine.tolist(), strict=True)
-            instructions += [Span(stage=stage, start=start, end=end, index=index) for start, end, index in ends]
+            mine = np.flatnonzero((stages == stage) & (self.started != NONE))
+            ends = np.where(self.retired[mine] == NONE, cycles, self.retired[mine] + 1)
+            spans = zip(self.started[mine].tolist(), ends.tolist(), mine.tolist(), strict=True)
+            instructions += [Span(stage=stage, start=start, end=end, index=index) for start, end, index in spans]
             changed = self.changes[self.changes[:, 1] == stage]
             edges = [*changed[:, 0].tolist(), cycles]
             causes += [Span(stage=stage, start=edges[n], end=edges[n + 1], name=names[cause])
@@ -69,7 +70,8 @@ def run_cycles(
 
     plain, skips, rested   as in `parameters_of`
 
-    Raises `ProgramFault` for a step whose index lies outside its scratchpad, `DeviceError` after `around.max_cycles`.
+    Raises `ProgramFault` for a step whose index lies outside its scratchpad, `DeviceError` after `around.max_cycles`; either has
+    the trace up to there, if `around.trace`.
     """
     order, firsts = order_of(decoded)
     arguments, outputs = _arguments(decoded, dram, insn_addr, memories, core, around, plain=plain, skips=skips, rested=rested)
@@ -79,24 +81,30 @@ def run_cycles(
     while True:
         ending = run(*arguments, cycles)
         state = states[0] if plain else _Named(states[0])
-        if ending in (FULL, ENDED):
+        if ending != RUNNING:
             changes.append(np.array(outputs[2][:3 * state.changes], np.int64).reshape(-1, 3))
             _clear_changes(states)
-        if ending == ENDED:
+        if ending not in (RUNNING, FULL):
             break
-        if ending == TIMEOUT:
-            raise DeviceError(f"the cycle model has not finished within {around.max_cycles} cycles")
-        if ending == FAILED:
-            compute = state.core.compute
-            index = int(order[firsts[Stage.COMPUTE] + compute.arithmetic.insn])
-            detail = index_fault(decoded.cfg, decode(decoded.cfg, decoded.word(index)), np.array(compute.uops))
-            raise decoded.fault(Fault.SRAM_RANGE, index, detail or "an index lies outside its scratchpad")
     counters = dict(zip(COUNTERS, [int(state.busy_cycles), *(int(count) for count in state.counters)], strict=True))
     counters |= {"read_beats": int(state.memory.read_beats), "write_beats": int(state.memory.write_beats)}
     placed = [np.empty(decoded.count, np.int64) for _ in range(2)]
     for cycles_of, values in zip(placed, outputs[:2], strict=True):
         cycles_of[order] = values
-    return Timing(counters=counters, started=placed[0], retired=placed[1], changes=np.concatenate(changes))
+    found = Timing(counters=counters, started=placed[0], retired=placed[1], changes=np.concatenate(changes))
+    if ending == ENDED:
+        return found
+    error = (DeviceError(f"the cycle model has not finished within {around.max_cycles} cycles") if ending == TIMEOUT
+             else _index_fault(decoded, order[firsts[Stage.COMPUTE]:], state.core.compute))
+    error.trace = found.trace(decoded.stage) if around.trace else None
+    raise error
+
+
+def _index_fault(decoded: Decoded, numbers: Ints, compute: Any) -> ProgramFault:
+    """Return the fault of the step at hand in the compute stage; `numbers` of its instructions in the program."""
+    index = int(numbers[compute.arithmetic.insn])
+    detail = index_fault(decoded.cfg, decode(decoded.cfg, decoded.word(index)), np.array(compute.uops))
+    return decoded.fault(Fault.SRAM_RANGE, index, detail or "an index lies outside its scratchpad")
 
 
 class Steps:
@@ -130,7 +138,7 @@ def _arguments(
     settings = len([*program_settings(insn_addr, decoded.count, memories.bases, memories.window)])
     kinds = np.array([*[WRITE] * (settings + 1), POLL], np.int64)
     inputs: list[Any] = [table_of(decoded), decoded.stage, firsts, np.frombuffer(dram, np.uint8), kinds]
-    outputs: list[Any] = [*(np.full(decoded.count, -1, np.int64) for _ in range(2)), np.zeros(3 * _CHANGES, np.int64)]
+    outputs: list[Any] = [*(np.full(decoded.count, NONE, np.int64) for _ in range(2)), np.zeros(3 * _CHANGES, np.int64)]
     if plain:
         inputs[:] = [values if values.dtype == np.uint8 else values.tolist() for values in inputs]
         outputs[:] = [values.tolist() for values in outputs]

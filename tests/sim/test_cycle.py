@@ -130,6 +130,22 @@ def test_an_index_beyond_a_scratchpad_is_told_as_fsim_tells_it(case, data):
     with pytest.raises(ProgramFault) as got:
         run_image(image, 1024, len(words), TINY, "cycle", data=data)
     assert str(got.value) == str(want.value)
+    assert got.value.trace is None
+
+
+@RTL
+def test_an_index_beyond_a_scratchpad_has_the_trace_up_to_its_step():
+    words = (LOAD_UOPS, steps(), steps(**INDEX["gemm dst by both factors"][0]), FINISH)
+    image = INDEX_UOPS.ljust(1024, b"\0") + to_bytes(list(words))
+    found = []
+    for device in ("rtl", "cycle"):
+        with pytest.raises(ProgramFault) as caught:
+            run_image(image, 1024, len(words), TINY, device, trace=True)
+        found.append(caught.value.trace)
+    want, got = found
+    assert 100 < got.cycles < want.cycles  # the hardware stops a few cycles later
+    for mine, theirs in ((got.instructions, want.instructions), (got.causes, want.causes)):
+        assert mine == tuple(replace(span, end=min(span.end, got.cycles)) for span in theirs if span.start < got.cycles)
 
 
 @pytest.mark.parametrize(("given", "message"), [

@@ -32,12 +32,13 @@ def cycle_by_cycle(trace: Trace, stage: Stage) -> np.ndarray:
     return found
 
 
+@pytest.mark.parametrize("device", ["rtl", "cycle"])
 @pytest.mark.parametrize("max_cycles", [150, 400, 700])
-def test_the_trace_of_a_run_that_is_too_long_is_the_beginning_of_the_whole(max_cycles):
+def test_the_trace_of_a_run_that_is_too_long_is_the_beginning_of_the_whole(max_cycles, device):
     work = convolution(5)
     whole = sim.run(work.program, work.inputs, device="rtl", trace=True).trace
     with pytest.raises(DeviceError) as caught:
-        sim.run(work.program, work.inputs, device="rtl", trace=True, max_cycles=max_cycles)
+        sim.run(work.program, work.inputs, device=device, trace=True, max_cycles=max_cycles)
     cut = caught.value.trace
     assert 0 < cut.cycles < max_cycles < whole.cycles
     for stage in Stage:
@@ -46,12 +47,13 @@ def test_the_trace_of_a_run_that_is_too_long_is_the_beginning_of_the_whole(max_c
         (s.index, s.start, s.end) for s in cut.instructions}
 
 
-def test_a_run_that_ends_before_the_start_has_an_empty_trace():
+@pytest.mark.parametrize("device", ["rtl", "cycle"])
+def test_a_run_that_ends_before_the_start_has_an_empty_trace(device):
     with pytest.raises(DeviceError) as caught:
-        sim.run(ADD, {"x": bytes(16)}, device="rtl", trace=True, max_cycles=1)
+        sim.run(ADD, {"x": bytes(16)}, device=device, trace=True, max_cycles=1)
     assert caught.value.trace == Trace(cycles=0, instructions=(), causes=())
     with pytest.raises(DeviceError) as caught:
-        sim.run(ADD, {"x": bytes(16)}, device="rtl", max_cycles=1)
+        sim.run(ADD, {"x": bytes(16)}, device=device, max_cycles=1)
     assert caught.value.trace is None
 
 
@@ -71,10 +73,15 @@ def test_a_program_that_the_hardware_stops_has_a_trace():
 
 
 def test_the_drivers_errors_have_it_too():
+    work = convolution(5)
+    with tiny("cycle", trace=True, max_cycles=300) as driver:
+        with pytest.raises(DeviceError) as cut:
+            driver.run(work.program, work.inputs)
+        assert 200 < cut.value.trace.cycles < 300
+        assert driver.run(ADD, {"x": bytes(16)}).trace.cycles > 0
     with tiny("rtl", trace=True) as driver, pytest.raises(ProgramStopped) as caught:
         driver.run(stopped(), {"x": bytes(16)})
     assert f"in cycle {caught.value.trace.cycles}" in str(caught.value)
-    work = convolution(5)
     with tiny("rtl", trace=True, max_cycles=300) as driver:
         with pytest.raises(DeviceTimeout) as late:
             driver.run(work.program, work.inputs)
@@ -85,13 +92,16 @@ def test_the_drivers_errors_have_it_too():
     assert late.value.trace is None
 
 
-def test_the_command_writes_the_timeline_of_a_program_that_was_stopped(tmp_path, monkeypatch, capsys):
+@pytest.mark.parametrize(("device", "more", "told"), [
+    ("rtl", (), "RESERVED_BITS"), ("cycle", ("--max-cycles", "150"), "the cycle model has not finished within 150 cycles"),
+])
+def test_the_command_writes_the_timeline_of_a_program_that_was_stopped(tmp_path, monkeypatch, capsys, device, more, told):
     monkeypatch.chdir(tmp_path)
-    save(stopped(), "stopped.vta")
+    save(ADD if more else stopped(), "stopped.vta")
     Path("x.bin").write_bytes(bytes(16))
-    words = ["sim", "stopped.vta", "--device", "rtl", "--input", "x=x.bin", "--trace", "t.json", "--json", "s.json"]
+    words = ["sim", "stopped.vta", "--device", device, "--input", "x=x.bin", "--trace", "t.json", "--json", "s.json", *more]
     assert cli.main(words) == 2
-    assert "RESERVED_BITS" in capsys.readouterr().err
+    assert told in capsys.readouterr().err
     events = json.loads(Path("t.json").read_text())["traceEvents"]
     assert any(event.get("name") == "load.uop" for event in events)
     assert not Path("s.json").exists()
