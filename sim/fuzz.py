@@ -159,7 +159,7 @@ def difference(program: RandomProgram, case: Case) -> str | None:
         want = _run(program, "fsim", path="plain")
         got = _run(program, case.device, **options(case), **_bound(program, case))
     if isinstance(want, str) or isinstance(got, str):
-        return None if want == got else f"{case.device} says {got!r:.200}, the definition says {want!r:.200}"
+        return None if want == got else f"{case.device} says {_said(got)}, the definition says {_said(want)}"
     return first_cycle(got, want) if case.device == "cycle" else first_difference(got, want)
 
 
@@ -199,7 +199,8 @@ def first_block(program: RandomProgram, case: Case) -> str:
     """Return registers of the hardware that differ from the cycle model's, in the first cycle in which any does."""
     lockstep = import_module("vtakit.sim.cycle.lockstep")  # needs Amaranth, which who fuzzes fsim may lack
     found = lockstep.first_partings(
-        program.config, program.dram, program.insn_addr, program.insn_count, program.memories, **options(case))
+        program.config, program.dram, program.insn_addr, program.insn_count, program.memories,
+        **options(case), **_bound(program, case))
     if not found:
         return "none; what is counted differs, or blocks are left out that do not wait"
     return "; ".join(map(str, found[:_REGISTERS]))
@@ -224,6 +225,10 @@ def _run(program: RandomProgram, device: str, **options: Any) -> Result | str:
         )
     except (ProgramFault, DeviceError) as found:  # any other error is neither the program's nor the device's: it ends the run
         return str(found)
+
+
+def _said(found: Result | str) -> str:
+    return f"{found!r:.200}" if isinstance(found, str) else "that the program ends"
 
 
 def cases(

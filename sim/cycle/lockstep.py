@@ -3,7 +3,7 @@
 The RTL's registers are read from a waveform, so a configuration takes a build of its own.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
@@ -39,12 +39,14 @@ class Block:
     state       path in the model's state, likewise
     registers   the model's register for each signal, or the signal's value from the state
     holds       whether the registers mean anything in a state: behind a reset, or between two uses, they may hold what they like
+    built       whether a core has them
     """
 
     name: str
     state: str
     registers: dict[str, str | Callable[[Any], int]]
     holds: Callable[[Any], object] = lambda state: True
+    built: Callable[[CoreParams], bool] = lambda core: True
 
 
 def _same(*names: str) -> dict[str, str | Callable[[Any], int]]:
@@ -129,6 +131,11 @@ BLOCKS = (
         "result__valid": "result_valid"}),
     Block(name="compute.arithmetic", state="compute.arithmetic", holds=lambda s: s.has, registers=_same("unwritten", "delay") | {
         "now.dst": "dst", "now.is_alu": "is_alu"}),
+    Block(name="compute", state="compute", registers=_same("store_waits"), built=lambda core: core.acc_copies == 1),
+    Block(name="compute.arithmetic", state="compute.arithmetic", holds=lambda s: s.has, registers=_same("doubles", "half"),
+          built=lambda core: core.acc_copies == 1),
+    Block(name="compute.arithmetic", state="compute.arithmetic", holds=lambda s: s.has, registers=_same("part"),
+          built=lambda core: max(core.gemm_passes, core.mul_passes) > 1),
     *_issue("store", 1), *_bursts("store.port"),
     Block(name="store.port", state="store.port", registers=_same("active")),
     Block(name="store.port", state="store.port", holds=lambda s: s.active, registers=_same("left", "rows_left", "part")),
@@ -142,8 +149,9 @@ def _path(block: str) -> str:
     return block if block in _CONTROL else f"core.{block}"
 
 
-# Of each block: whether it is beside the core, its place in a state, and each register's name, path in the RTL and value.
-_COMPARED = tuple(
+# A block, whether it is beside the core, its place in a state, and each register's name, path in the RTL and value.
+_Compared = tuple[Block, bool, Callable[[Any], Any], tuple[tuple[str, str, Callable[[Any], Any]], ...]]
+_COMPARED: tuple[_Compared, ...] = tuple(
     (block, block.name in _CONTROL, attrgetter(block.state), tuple(
         (signal, f"{_TOP}.{_path(block.name)}.{signal}", attrgetter(register) if isinstance(register, str) else register)
         for signal, register in block.registers.items()
@@ -175,32 +183,34 @@ def first_partings(
     core   : fields of `vtakit.hw.params.CoreParams`
     around : fields of `vtakit.sim.rtl.surroundings.Surroundings`
 
-    Raises `VtakitError` if the RTL has no longer a register of that name.
+    If none differs, but the RTL stops where the model goes on, that is a difference of the supervisor. Raises `VtakitError` if
+    the RTL has no longer a register of that name.
     """
+    params = CoreParams.of(cfg, bus_bits, core)
+    blocks = [each for each in _COMPARED if each[0].built(params)]
     with TemporaryDirectory(prefix="vtakit.") as folder:
         wave = Path(folder) / "run.vcd"
         bases = {kind.name.lower(): base for kind, base in memories.bases.items()}
         with suppress(DeviceError, ProgramFault):  # hardware that has changed may fail, and leaves a waveform up to there
             simulate(cfg, bytearray(dram), insn_addr, insn_count, bus_bits=bus_bits, core=core, bases=bases, wave=wave, **around)
-        hardware = _cycles(wave, {f"{_TOP}.{_path(block.name)}.{signal}" for block in BLOCKS for signal in block.registers})
-        params = CoreParams.of(cfg, bus_bits, core)
+        hardware = _cycles(wave, {path for _, _, _, registers in blocks for _, path, _ in registers})
         decoded = decoded_program(cfg, bytes(dram[insn_addr : insn_addr + insn_count * INSN_BYTES]), params.published)
         steps = Steps(decoded, bytearray(dram), insn_addr, memories, params, Surroundings(**around))
         busy, ended = 0, False
         for signals in islice(hardware, _RESET_CYCLES, None):
-            found = _differences(busy, signals, steps.state)
+            found = _differences(busy, signals, steps.state, blocks)
             if found or ended:
                 return found
             busy += steps.busy
             ended = steps.step()
-    return []
+    return [Parting(cycle=busy, block="supervisor", register="goes_on", got=1, want=0)]
 
 
-def _differences(cycle: int, signals: dict[str, int], state: Any) -> list[Parting]:
+def _differences(cycle: int, signals: dict[str, int], state: Any, blocks: Iterable[_Compared]) -> list[Parting]:
     """Return the registers that differ: the host's until it has started the program, the core's from its first cycle on."""
     found = []
     running = state.supervisor.state
-    for block, beside, place, registers in _COMPARED:
+    for block, beside, place, registers in blocks:
         compared = running >= BEGIN if not beside else block.name != "registers" or (running == IDLE and not cycle)
         if not compared:
             continue

@@ -7,31 +7,64 @@ from functools import cache
 from importlib import import_module
 
 import pytest
-from sim_support import TINY
+from sim_support import SMALL_CORE, TINY
 
+from vtakit.hw.params import CoreParams
+from vtakit.sim.cycle import lockstep
 from vtakit.sim.cycle.lockstep import BLOCKS, Parting, first_partings
-from vtakit.sim.fuzz import Case, options, run_case
+from vtakit.sim.fuzz import Case, first_block, options, run_case
+from vtakit.sim.random_programs import random_program
 
-pytestmark = pytest.mark.xdist_group("rtl-wave")  # one process builds the model with a waveform, and runs it once
+pytestmark = pytest.mark.xdist_group("rtl-wave")  # one process builds the models with a waveform, and runs them once
 # The first ones, and those that first notice a planted change that these do not (tests/mutation/run.py timing).
 SEEDS = (*range(16), 27, 31, 32, 51, 75, 87, 88, 105, 108, 112)
 
+NAMES = sorted({block.name for block in BLOCKS})
+
 
 @cache
-def partings() -> list[Parting]:
+def partings(*, small: bool) -> list[Parting]:
     """Return what differs first in each of some random programs, with stalls and without."""
+    core = SMALL_CORE if small else {}
     found = []
     for seed in SEEDS:
         case = Case(config="tiny", seed=seed, length=40, device="cycle")
-        p = case.program()
-        found += first_partings(TINY, p.dram, p.insn_addr, p.insn_count, p.memories, **options(case))
+        p = random_program(TINY, seed, 40, CoreParams.of(TINY, 64, core).features, crowds=True)
+        found += first_partings(TINY, p.dram, p.insn_addr, p.insn_count, p.memories, core=core, **options(case))
     return found
 
 
-@pytest.mark.parametrize("block", sorted({block.name for block in BLOCKS}))
-def test_registers_are_those_of_the_hardware(block):
-    mine = [str(parting) for parting in partings() if parting.block == block]
+def check(block: str, *, small: bool) -> None:
+    mine = [str(parting) for parting in partings(small=small) if parting.block == block]
     assert not mine, f"{len(mine)} of {len(SEEDS)} programs differ first here: {mine[0]}"
+
+
+@pytest.mark.parametrize("block", NAMES)
+def test_registers_are_those_of_the_hardware(block):
+    check(block, small=False)
+
+
+@pytest.mark.parametrize("block", NAMES)
+def test_registers_are_those_of_a_small_core(block):
+    """Steps of several passes, and one copy of ACC."""
+    check(block, small=True)
+
+
+def test_hardware_that_stops_where_the_model_goes_on_differs():
+    case = Case(config="tiny", seed=3, length=40, device="cycle")
+    p = case.program()
+    cut = first_partings(TINY, p.dram, p.insn_addr, p.insn_count, p.memories, max_cycles=300, **options(case))
+    assert [(parting.block, parting.register) for parting in cut] == [("supervisor", "goes_on")]
+    assert 100 < cut[0].cycle < 300
+
+
+def test_the_waveform_of_a_difference_is_bounded(monkeypatch):
+    """The hardware may hang, and a waveform of the usual bound fills the disk."""
+    case = Case(config="tiny", seed=3, length=40, device="cycle")
+    taken = {}
+    monkeypatch.setattr(lockstep, "first_partings", lambda *program, **around: taken.update(around) or [])
+    assert first_block(case.program(), case).startswith("none; ")
+    assert taken["max_cycles"] < 1_000_000
 
 
 PLANTS = [  # module of the model, a number in it, another number, and the block whose registers then differ first
