@@ -1,9 +1,10 @@
-"""Processor time of the cycle model for whole networks, and from a new process to a first result.
+"""Processor time of the cycle model for whole networks beside that of the RTL, and from a new process to a first result.
 
 The networks of benchmarks/vta_networks.py, the default configuration on the reference system, or another one. Those of the
 reference system are kept in tests/data/vta_networks.json: if there are others, the command ends with a sentence.
 
     python benchmarks/cycle_speed.py [--only TEXT] [--repeat N] [--system NAME]
+    python benchmarks/cycle_speed.py --rtl         the RTL runs each network once, and must have the same cycles
 """
 
 import argparse
@@ -14,7 +15,9 @@ import sys
 import time
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 
+from vtakit.base.errors import VtakitError
 from vtakit.hw.isa.program import BufferKind
 from vtakit.hw.system import SYSTEMS
 from vtakit.runtime.vta.part import VtaPart
@@ -35,19 +38,29 @@ print(used.ru_utime + used.ru_stime)
 """
 
 
-def measure(name: str, repeat: int, system: str) -> tuple[int, float]:
-    """Return a network's cycles, and the median of the seconds of processor time that the cycle model takes for them."""
+def measure(name: str, repeat: int, system: str, *, rtl: bool) -> tuple[int, float, float | None]:
+    """Return a network's cycles, the median of the seconds of processor time that the cycle model takes for them, and the RTL's.
+
+    Raises VtakitError if the RTL has other cycles.
+    """
     image = NETWORKS.SUPPORT.vta_image(NETWORKS.NETWORKS[name](), system=system)
     programs = [part.program for part in image.parts_of(VtaPart)]
     given = [{b.name: bytes(b.size_bytes) for b in program.buffers if b.kind is BufferKind.INPUT} for program in programs]
-    cycles, seconds = 0, []
-    for _ in range(repeat + 1):  # machine code is loaded, or made, in the first
+
+    def once(device: str, **options: Any) -> tuple[int, float]:
         begin = time.process_time()
-        results = [run(program, inputs, device="cycle", data=False, system=system)
+        results = [run(program, inputs, device=device, system=system, **options)
                    for program, inputs in zip(programs, given, strict=True)]
-        seconds.append(time.process_time() - begin)
-        cycles = sum(result.counters["cycles"] for result in results)
-    return cycles, statistics.median(seconds[1:])
+        return sum(result.counters["cycles"] for result in results), time.process_time() - begin
+
+    runs = [once("cycle", data=False) for _ in range(repeat + 1)]  # machine code is loaded, or made, in the first
+    cycles, seconds = runs[0][0], statistics.median(seconds for _, seconds in runs[1:])
+    if not rtl:
+        return cycles, seconds, None
+    on_rtl, took = once("rtl")
+    if on_rtl != cycles:
+        raise VtakitError(f"{name}: the RTL takes {on_rtl} cycles, and the cycle model says {cycles}")
+    return cycles, seconds, took
 
 
 def main() -> None:
@@ -56,15 +69,20 @@ def main() -> None:
     parser.add_argument("--only", metavar="TEXT", default="", help="only networks with TEXT in their name")
     parser.add_argument("--repeat", type=int, default=5, help="runs, of which the median counts (5)")
     parser.add_argument("--system", choices=SYSTEMS, default="reference", help="memory system (reference)")
+    parser.add_argument("--rtl", action="store_true", help="run each network on the RTL too, and compare the cycles")
     args = parser.parse_args()
     kept = json.loads(NETWORKS.GOLDEN.read_text())
-    print("| network | cycles | s | ns a cycle |\n|---|---:|---:|---:|")
+    print("| network | cycles | s | ns a cycle | RTL, s |\n|---|---:|---:|---:|---:|")
     for name in NETWORKS.NETWORKS:
         if args.only in name:
-            cycles, seconds = measure(name, args.repeat, args.system)
+            try:
+                cycles, seconds, rtl = measure(name, args.repeat, args.system, rtl=args.rtl)
+            except VtakitError as error:
+                sys.exit(str(error))
             if args.system == "reference" and cycles != kept[name]["cycles"]:
                 sys.exit(f"{name}: the cycle model has {cycles} cycles, and {NETWORKS.GOLDEN} {kept[name]['cycles']}")
-            print(f"| {name} | {cycles:,} | {seconds:.2f} | {seconds / cycles * 1e9:.0f} |", flush=True)
+            print(f"| {name} | {cycles:,} | {seconds:.2f} | {seconds / cycles * 1e9:.0f} | "
+                  f"{'not run' if rtl is None else f'{rtl:.1f}'} |", flush=True)
     starts = [float(subprocess.run([sys.executable, "-c", FIRST], check=True, capture_output=True, text=True).stdout)
               for _ in range(args.repeat)]
     print(f"\nfrom a new process to a first result: {statistics.median(starts):.2f} s")
