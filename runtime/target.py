@@ -147,6 +147,7 @@ class Target(ABC):
     options  : of `make`: arguments of `vtakit.compile`, such as config
     kinds    : parts that it makes itself; those of its host come on top
     unit     : of the costs that the tuner measures: s, or cycles
+    reported : device of a report by default; "" for the default of `devices`
     """
 
     name: ClassVar[str]
@@ -155,6 +156,7 @@ class Target(ABC):
     options: ClassVar[tuple[str, ...]] = ()
     kinds: ClassVar[tuple[type[Part], ...]]
     unit: ClassVar[str] = "s"
+    reported: ClassVar[str] = ""
 
     @classmethod
     @abstractmethod

@@ -2,7 +2,7 @@
 
   vtakit report MODEL.onnx -o PAGE.html
   vtakit report MODEL.vtak -o PAGE.html --input IN.npz
-  vtakit report INT8.onnx --target vta --device cycle -o PAGE.html
+  vtakit report INT8.onnx --target vta -o PAGE.html
   vtakit report PROGRAM.vta -o PAGE.html --input NAME=FILE
 
 A model runs on this processor: layers, roofline, time by operator, timeline. With --target vta the page begins with the
@@ -30,10 +30,20 @@ from vtakit.runtime.commands._arguments import (
     simulated_core,
     simulated_system,
 )
-from vtakit.runtime.commands._models import add_model, add_module, arrays, model_files, module_of, say_placement
+from vtakit.runtime.commands._models import (
+    MODULE_SUFFIX,
+    add_model,
+    add_module,
+    arrays,
+    model_files,
+    module_of,
+    say_placement,
+)
+from vtakit.runtime.targets import find_class, targets
 from vtakit.runtime.terminal import say
 
 if TYPE_CHECKING:
+    from vtakit.runtime.module import Module
     from vtakit.runtime.report.page import Page
 
 _PROGRAM_SUFFIX = ".vta"
@@ -46,8 +56,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_module(parser)
     parser.add_argument("-o", "--output", type=Path, required=True, metavar="PAGE.html", help="page to write")
     parser.add_argument("--device", metavar="DEVICE",
-                        help="of a program: cycle (default), rtl or fsim; of a model: cpu, or with --target vta "
-                        "fsim (default), cycle or rtl")
+                        help="of a program, or a model with --target vta: cycle (default), rtl or fsim; of another "
+                        "model: cpu")
     parser.add_argument("--input", action="append", default=[], metavar="INPUT",
                         help="of a model: IN.npz; of a program: NAME=FILE, which may be repeated")
     add_memory_system(parser)
@@ -78,7 +88,7 @@ def _model_page(args: argparse.Namespace) -> "Page":
         raise VtakitError("a model takes --input once: an .npz file with an array for each input")
     if args.input:
         arrays(Path(args.input[0]))  # what is wrong with the file itself is said before the model is compiled
-    module = module_of(args)
+    module = _module(args)
     given = arrays(Path(args.input[0]), module.image.inputs) if args.input else {}
     for port in module.image.inputs:
         if port.name not in given:
@@ -89,6 +99,18 @@ def _model_page(args: argparse.Namespace) -> "Page":
         say(profile.headline)
     title = f"{args.model.name} on {profile.launches[0].device if profile.launches else 'this processor'}"
     return module_page(title, module.image, profile, measure(module.image.target, profile.layers))
+
+
+def _module(args: argparse.Namespace) -> "Module":
+    """Return the module, open on the device that --device names, or on its target's device for reports."""
+    if args.device is None and args.model.suffix != MODULE_SUFFIX and args.target in targets():
+        args.device = find_class(args.target).reported or None
+    module = module_of(args)
+    if args.device is None and module.image.target.reported:
+        module.close()
+        args.device = module.image.target.reported
+        module = module_of(args)
+    return module
 
 
 def _some(shape: tuple[int, ...], kind: Any) -> Any:

@@ -61,6 +61,7 @@ class Vta(codegen.Target, Target):
     options: ClassVar[tuple[str, ...]] = ("config", "copies", "without", "system", "isa", "core", "host")
     kinds: ClassVar[tuple[type[Part], ...]] = (VtaPart,)
     unit: ClassVar[str] = "cycles"
+    reported: ClassVar[str] = "cycle"
 
     @classmethod
     def make(cls, *, config: Any = "default", system: Any = REFERENCE, host: Any = None, **options: Any) -> Self:

@@ -207,8 +207,15 @@ def test_the_command_for_models_on_the_accelerator(tmp_path, capsys):
     assert "<h1>net.onnx on rtl</h1>" in page.read_text()
     capsys.readouterr()
     assert cli.main(["report", str(model), "-o", str(page), "--target", "vta", "--config", "tiny"]) == 0
+    assert Reader(page.read_text()).heads == [*device, *(f"On this processor: {head}" for head in processor)]
+    assert "<h1>net.onnx on cycle</h1>" in page.read_text()
+    module = tmp_path / "net.vtak"
+    assert cli.main(["compile", str(model), "-o", str(module), "--target", "vta", "--config", "tiny"]) == 0
+    assert cli.main(["report", str(module), "-o", str(page)]) == 0
+    assert "<h1>net.vtak on cycle</h1>" in page.read_text()
+    assert cli.main(["report", str(module), "-o", str(page), "--device", "fsim"]) == 0
     assert Reader(page.read_text()).heads == ["Layers", "Traffic", *(f"On this processor: {head}" for head in processor)]
-    assert "<h1>net.onnx on fsim</h1>" in page.read_text()
+    assert "<h1>net.vtak on fsim</h1>" in page.read_text()
 
 
 @pytest.mark.parametrize(("words", "what"), [
