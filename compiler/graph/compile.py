@@ -10,7 +10,7 @@ from vtakit.compiler.graph.errors import GraphError
 from vtakit.compiler.graph.fusion import Group, fuse
 from vtakit.compiler.graph.ir import Array, Graph
 from vtakit.compiler.graph.lower import Kernel, kernel_of, key_of, scheduled
-from vtakit.compiler.graph.memory import MemoryPlan, plan_memory
+from vtakit.compiler.graph.memory import ALIGN, MemoryPlan, plan_memory
 from vtakit.compiler.graph.target import KernelTarget
 from vtakit.compiler.ir.stmt import Function
 from vtakit.compiler.lower.errors import LowerError, VerifyError
@@ -73,13 +73,14 @@ class Network:
 
 def compile_graph(
     graph: Graph, target: KernelTarget, *, decisions: ModelDecisions | None = None, progress: Progress | None = None,
-    most_bytes: int | None = None,
+    most_bytes: int | None = None, align: int = ALIGN,
 ) -> Network:
     """Compile a graph for one target.
 
     decisions  : given for its layers; those of the kernels' schedules are added
     progress   : called after each kernel with the number done and the number of all
     most_bytes : limit on inputs, outputs, parameters and what lies between, in bytes; None is no limit
+    align      : bytes that a place in the parameters or the arena is a multiple of
 
     Raises GraphError, DecisionError or what the target raises for what cannot be compiled.
     """
@@ -89,7 +90,7 @@ def compile_graph(
     if most_bytes is not None:
         _check_memory(graph, plan_memory(graph, groups), most_bytes)
     kernels, numbers = _kernels(graph.name, [group for group in groups if not group.view], target, decisions, progress)
-    plan = plan_memory(graph, groups, {group: kernels[number].scratch for group, number in numbers.items()})
+    plan = plan_memory(graph, groups, {group: kernels[number].scratch for group, number in numbers.items()}, align)
     steps, layers = [], []
     for group in groups:
         if group.view:

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from vtakit.compiler.codegen.llvm.lowering.statements import STACK_BYTES
 from vtakit.compiler.codegen.llvm.machine import Machine
 from vtakit.compiler.codegen.llvm.machines import machine_of
 from vtakit.compiler.codegen.llvm.network import CompiledNetwork, compile_network
@@ -29,6 +30,11 @@ class CpuKernels:
     def machine(self) -> Machine:
         """The record that estimates read."""
         return machine_of(self.target)
+
+    @property
+    def own_bytes(self) -> int:
+        """Most bytes of one buffer on a thread's stack."""
+        return STACK_BYTES
 
     @property
     def limits(self) -> Limits:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from vtakit.compiler.codegen.llvm.machine import Machine
 from vtakit.compiler.graph.facts import Facts, facts_of
 from vtakit.compiler.graph.ir import Graph, Node, Value
+from vtakit.compiler.graph.target import Estimates
 from vtakit.compiler.nn.operators import Kind
 
 VIEWS = frozenset(("reshape",))  # the same elements in the same order: what they make is the memory of what they read
@@ -43,10 +44,10 @@ class Group:
         return "_".join(node.op for node in self.nodes)
 
 
-def fuse(graph: Graph, machine: Machine = _UNKNOWN) -> tuple[Group, ...]:
+def fuse(graph: Graph, machine: Estimates = _UNKNOWN) -> tuple[Group, ...]:
     """Return the graph's nodes as groups, each after those whose outputs it reads.
 
-    machine : the processor, which decides between two kernels and one that computes rows just before they are read
+    machine : record that decides between two kernels and one that computes rows just before they are read
     """
     fuser = _Fuser(graph)
     fuser.after_anchors()
@@ -154,7 +155,7 @@ class _Fuser:
             if self._affordable(together, last):
                 self._join(node, [*inner, *self.members[last]], last)
 
-    def separable(self, machine: Machine) -> None:
+    def separable(self, machine: Estimates) -> None:
         """A depthwise convolution in blocks, with what follows it, joins that of single pixels which alone reads it.
 
         Rows of the one are then made just before the other needs them. That pays where the values between them would go through
@@ -167,7 +168,7 @@ class _Fuser:
             made = self.sink[node].outputs[0]
             readers = self.consumers.get(made, [])
             moved = sum(value.type.size * value.type.dtype.bytes for value in (node.reads[0], made))
-            if moved < machine.separable_bytes or made in given or len(readers) != 1 or not _is_of_pixels(readers[0], made):
+            if not machine.separable_pays(moved) or made in given or len(readers) != 1 or not _is_of_pixels(readers[0], made):
                 continue
             end = self.sink[readers[0]]
             self._join(node, self.members[end], end)

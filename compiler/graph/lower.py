@@ -7,7 +7,6 @@ from math import prod
 from threading import Lock
 from typing import Any
 
-from vtakit.compiler.codegen.llvm.lowering.statements import STACK_BYTES
 from vtakit.compiler.graph.apply import apply
 from vtakit.compiler.graph.fusion import Group
 from vtakit.compiler.graph.ir import Value
@@ -106,11 +105,9 @@ def scheduled(group: Group, target: KernelTarget, given: Mapping[str, Any] | Dec
     inputs, outputs = tensors_of(group)
     reads, macs = read_by(outputs, inputs), macs_of(outputs)
     size = sum(value.type.bytes for value in (*[group.inputs[at] for at in reads], *group.outputs))
-    machine = target.machine
-    few = macs < machine.parallel_macs and size < (machine.parallel_bytes if macs else machine.parallel_moved_bytes)
     decisions = given if isinstance(given, Decisions) else Decisions(given)
     found = target.schedule(outputs, decisions)
-    threads = not few
+    threads = target.machine.threads_pay(macs, size)
     if any(step.do == "parallel" for step in found.steps):
         threads = bool(decisions.choose(THREADS, [False, True], threads, scheduled.__name__))
     decisions.check()
@@ -143,22 +140,22 @@ def _lowered(group: Group, name: str, target: KernelTarget, given: Mapping[str, 
         if not found.threads:
             low = low._replace(body=serial(low.body))
         lent: list[Buffer] = []
-        body = _borrowing(low.body, lent)
+        body = _borrowing(low.body, lent, target.own_bytes)
         pieces = tuple([_bytes(buffer) for buffer in lent])
         return Kernel(low._replace(body=body, params=(*low.params, *lent)), found.reads, found.macs, pieces, found.decisions.made)
 
 
-def _borrowing(s: Stmt, lent: list[Buffer]) -> Stmt:
-    """A kernel's body without the large memory that it allocates around everything, which is put to `lent`."""
+def _borrowing(s: Stmt, lent: list[Buffer], own_bytes: int) -> Stmt:
+    """Return a kernel's body without the buffers beyond `own_bytes` allocated around everything, which are put to `lent`."""
     match s:
         case Allocate():
-            body = _borrowing(s.body, lent)
-            if s.buffer.scope != "global" or _bytes(s.buffer) <= STACK_BYTES:
+            body = _borrowing(s.body, lent, own_bytes)
+            if s.buffer.scope != "global" or _bytes(s.buffer) <= own_bytes:
                 return s.replace(body=body)
             lent.append(s.buffer)
             return body
         case Attr():
-            return s.replace(body=_borrowing(s.body, lent))
+            return s.replace(body=_borrowing(s.body, lent, own_bytes))
     return s
 
 

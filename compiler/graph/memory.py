@@ -34,15 +34,18 @@ class MemoryPlan:
     live_bytes: int
 
 
-def aligned(size: int) -> int:
-    """Round up to a multiple of `ALIGN`."""
-    return -(-size // ALIGN) * ALIGN
+def aligned(size: int, align: int = ALIGN) -> int:
+    """Round up to a multiple of `align` bytes."""
+    return -(-size // align) * align
 
 
-def plan_memory(graph: Graph, groups: Sequence[Group], scratch: Mapping[Group, Sequence[int]] | None = None) -> MemoryPlan:
+def plan_memory(
+    graph: Graph, groups: Sequence[Group], scratch: Mapping[Group, Sequence[int]] | None = None, align: int = ALIGN,
+) -> MemoryPlan:
     """Plan the memory of a graph whose groups run in the given order.
 
     scratch : sizes in bytes of each group's workspaces
+    align   : bytes that the offset of a parameter or in the arena is a multiple of
     """
     root = {value: value for value in (*graph.inputs, *graph.constants)}
     first: dict[Value, int] = {}
@@ -58,7 +61,7 @@ def plan_memory(graph: Graph, groups: Sequence[Group], scratch: Mapping[Group, S
     params_bytes = 0
     for value in graph.constants:
         places[value] = Place(Region.PARAMS, params_bytes)
-        params_bytes += aligned(value.type.bytes)
+        params_bytes += aligned(value.type.bytes, align)
     copies = []
     for i, (_, value) in enumerate(graph.outputs):
         if root[value] in places:
@@ -66,9 +69,9 @@ def plan_memory(graph: Graph, groups: Sequence[Group], scratch: Mapping[Group, S
         else:
             places[root[value]] = Place(Region.OUTPUT, i)
     made = [value for value in first if value not in places]
-    spans = [LiveRange(aligned(value.type.bytes), first[value], last[value]) for value in made]
+    spans = [LiveRange(aligned(value.type.bytes, align), first[value], last[value]) for value in made]
     for at, group in enumerate(groups):
-        spans += [LiveRange(aligned(size), at, at) for size in (scratch or {}).get(group, ())]
+        spans += [LiveRange(aligned(size, align), at, at) for size in (scratch or {}).get(group, ())]
     needs = needed_bytes(spans, len(groups))
     offsets, arena_bytes = plan_offsets(spans, needs)
     arena = [Place(Region.ARENA, offset) for offset in offsets]

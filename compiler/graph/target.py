@@ -3,13 +3,28 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
-from vtakit.compiler.codegen.llvm.machine import Machine
 from vtakit.compiler.codegen.places import Port, Step
 from vtakit.compiler.ir.stmt import Function
 from vtakit.compiler.lower import Limits
 from vtakit.compiler.schedule.decisions import Decisions
 from vtakit.compiler.schedule.schedule import Schedule
 from vtakit.compiler.te.tensor import Tensor
+
+
+class Estimates(Protocol):
+    """What the graph level asks of a machine's record."""
+
+    def threads_pay(self, macs: int, moved_bytes: int) -> bool:
+        """Return whether a kernel is faster with all threads of a processor in its parallel loops.
+
+        macs : multiply-adds       moved_bytes : size of what it reads and writes
+        """
+
+    def separable_pays(self, moved_bytes: int) -> bool:
+        """Return whether a depthwise convolution in blocks and the one of single pixels behind it are best one kernel.
+
+        moved_bytes : size of the data and result of the first
+        """
 
 
 class KernelTarget(Protocol):
@@ -19,8 +34,12 @@ class KernelTarget(Protocol):
     """
 
     @property
-    def machine(self) -> Machine:
-        """The record of the processor, which decides what is one kernel, and which kernels run on several threads."""
+    def machine(self) -> Estimates:
+        """The record that decides what is one kernel, and which kernels run on several threads of a processor."""
+
+    @property
+    def own_bytes(self) -> int:
+        """Most bytes of one buffer that a kernel's code allocates for itself; larger ones are lent from the network's arena."""
 
     @property
     def limits(self) -> Limits:

@@ -18,16 +18,17 @@ class Buffer:
     scope   : "global", "shared", "local", "warp", or a scope that a target declares ("inp", "wgt", "acc", …)
     align   : bytes that an argument's address is a multiple of, if more than NumPy's arrays give; 0 asks for nothing
     offset  : elements that an argument's data pointer is before the first element
+    swizzle : bytes of a row within which 16-byte chunks change places (`vtakit.compiler.ir.layouts`); 0 where none do
     data    : the address, as a variable
     """
 
-    __slots__ = ("align", "data", "dtype", "name", "offset", "scope", "shape", "strides")
+    __slots__ = ("align", "data", "dtype", "name", "offset", "scope", "shape", "strides", "swizzle")
 
     def __init__(
         self, name: str, shape: Sequence[Expr | int], dtype: DType, scope: str = "global", *,
-        strides: Sequence[Expr | int] = (), align: int = 0, offset: Expr | None = None,
+        strides: Sequence[Expr | int] = (), align: int = 0, offset: Expr | None = None, swizzle: int = 0,
     ) -> None:
-        self.name, self.dtype, self.scope, self.align = name, dtype, scope, align
+        self.name, self.dtype, self.scope, self.align, self.swizzle = name, dtype, scope, align, swizzle
         self.shape = tuple(wrap(extent) for extent in shape)
         self.strides = tuple(wrap(stride) for stride in strides)
         self.offset: Expr = IntImm(0, INT32) if offset is None else offset

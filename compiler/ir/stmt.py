@@ -15,6 +15,7 @@ from vtakit.compiler.ir.iters import IterKind, Range
 
 NO_NOTES: Mapping[str, Any] = {}
 PARTITION = "loop_partition_hint"  # note on a loop: it is split also where what if_then_else asks begins or ceases to hold
+LAUNCHES = "launch_each"  # note on the loop of a scan: the host runs it, and each stage in it is a launch of its own
 WHOLE = "keep_whole"  # note on a loop: it is not split where a guard begins or ceases to hold
 AUTO_STEPS = "auto_unroll_max_step"  # note on a loop: within it, serial loops of at most so many leaves are unrolled
 PREFETCH_AHEAD = "prefetch_ahead"  # note on a loop: what it reads row after row is asked for so many bytes ahead

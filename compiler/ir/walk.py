@@ -92,7 +92,8 @@ def _sized_by(buffer: Buffer, values: Mapping[Var, Expr]) -> bool:
 def _resized(buffer: Buffer, values: Mapping[Var, Expr]) -> Buffer:
     shape, strides = ([substitute(size, values) for size in sizes] for sizes in (buffer.shape, buffer.strides))
     offset = substitute(buffer.offset, values)
-    found = Buffer(buffer.name, shape, buffer.dtype, buffer.scope, strides=strides, align=buffer.align, offset=offset)
+    found = Buffer(buffer.name, shape, buffer.dtype, buffer.scope, strides=strides, align=buffer.align, offset=offset,
+                   swizzle=buffer.swizzle)
     found.data = buffer.data
     return found
 

@@ -17,7 +17,7 @@ from vtakit.compiler.ir.walk import divides, free_vars, subexpressions, substitu
 from vtakit.compiler.lower.axes import coming_from, pass_extents, pass_intervals, pass_values
 from vtakit.compiler.lower.dependent import dependent_axes, has_dependent_thread, resolve, widen
 from vtakit.compiler.lower.errors import LowerError
-from vtakit.compiler.lower.plan import Launch, Level, Plan, Plans, is_launch, loop_var, scope_rank, thread_rank
+from vtakit.compiler.lower.plan import Launch, Level, Plan, Plans, is_launch, loop_var, scope_rank, sharing_threads, thread_rank
 from vtakit.compiler.te.operation import ComputeOp, ExternOp, PlaceholderOp, ScanOp
 from vtakit.compiler.te.tensor import Tensor
 
@@ -27,14 +27,14 @@ Box = list[Interval | None]  # one a dimension; None is the whole dimension
 class Bounds:
     """Ranges and extents of all plans.
 
-    launches : of each plan at the root that has thread axes within
+    launches : of each kernel that has thread axes within
     """
 
     def __init__(self, plans: Plans, given: Mapping[Tensor, Buffer], analyzer: Analyzer) -> None:
         self.plans, self.given, self.analyzer = plans, given, analyzer
         self.launches: dict[Plan, Launch] = {}
         self.kernels = {
-            plan.root() for plan in plans.all
+            plan.kernel() for plan in plans.all
             if plan.stage.threads_around or any(is_launch(plan.tag(leaf)) for leaf in plan.stage.leaf_iter_vars)
         }
         for plan in reversed(plans.all):
@@ -44,13 +44,13 @@ class Bounds:
                 self._find_extents(plan)
 
     def launch(self, plan: Plan) -> Launch:
-        return self.launches.setdefault(plan.root(), Launch())
+        return self.launches.setdefault(plan.kernel(), Launch())
 
     def _choose_scope(self, plan: Plan) -> None:
-        """Memory that the schedule leaves open is global at the root, shared within a block, a thread's own within a thread."""
+        """Memory that the schedule leaves open is global for a kernel's result, shared in a block, a thread's own in a thread."""
         if not plan.scope:
             tags = {level.plan.tag(level.axis) for level in plan.outside()}
-            if plan.home is None or plan.root() not in self.kernels:
+            if plan.kernel() is plan or plan.kernel() not in self.kernels:
                 plan.scope = "global"
             else:
                 plan.scope = "local" if any(tag.startswith("threadIdx") for tag in tags) else "shared"
@@ -138,9 +138,9 @@ class Bounds:
         tag = level.plan.tag(level.axis)
         if not tag:
             return not fixed
-        if is_launch(tag) and level.plan.root() is not plan.root():
+        if is_launch(tag) and level.plan.kernel() is not plan.kernel():
             return True  # of another kernel
-        if plan.scope == "warp" and tag == "threadIdx.x":
+        if tag in sharing_threads(plan.scope):
             return True
         return scope_rank(plan.scope) <= thread_rank(tag) or (not fixed and not is_launch(tag))
 

@@ -18,7 +18,7 @@ from vtakit.compiler.lower.axes import children, coming_from, guards, parents, p
 from vtakit.compiler.lower.blocks import Point, init_body, point_of, target, with_regions
 from vtakit.compiler.lower.bounds import Bounds
 from vtakit.compiler.lower.memory import Memory
-from vtakit.compiler.lower.plan import Plan, is_launch, loop_var, scope_rank, thread_rank
+from vtakit.compiler.lower.plan import Plan, is_launch, loop_var, scope_rank, sharing_threads, thread_rank
 from vtakit.compiler.lower.prefetch import prefetches
 from vtakit.compiler.schedule.relations import Mark, Relation
 from vtakit.compiler.te.operation import ComputeOp, PlaceholderOp
@@ -60,7 +60,7 @@ class Loops(ABC):
         """Return the plans' loops one after another before `body`, each in the memory that it writes."""
         for plan in reversed(plans):
             made = self.nest(plan)
-            body = st.seq(self._launched(plan, made) if plan.home is None else made, body)
+            body = st.seq(self._launched(plan, made) if plan.kernel() is plan else made, body)
             for buffer in reversed(self.memory.own.get(plan, ())):
                 if not _is_nothing(body):
                     body = st.Allocate(buffer, body, self._buffer_notes(plan))
@@ -69,20 +69,32 @@ class Loops(ABC):
     def _buffer_notes(self, plan: Plan) -> Mapping[str, Any]:
         notes: dict[str, Any] = {}
         if plan.stage.double_buffered:
-            notes["double_buffer"] = True
+            notes["double_buffer"] = plan.stage.double_buffered
+        if plan.stage.asynchronous:
+            notes["async_copy"] = True
         if plan.stage.aligns:
             axes = plan.op.root_iter_vars
             notes["storage_align"] = tuple((axes.index(axis), a.factor, a.offset) for axis, a in plan.stage.aligns.items())
         return notes or st.NO_NOTES
 
     def _launched(self, plan: Plan, body: st.Stmt) -> st.Stmt:
-        """Return the body of a stage at the root within one loop for each thread axis of its launch."""
+        """Return the body of a stage that is a kernel within one loop for each thread axis of its launch."""
         launch = self.bounds.launches.get(plan)
         if launch is None:
             return body
         for tag in sorted(launch.vars, key=lambda tag: (thread_rank(tag), tag), reverse=True):
-            body = _repeat(st.For(launch.vars[tag], launch.extents[tag], body, st.LoopKind.THREAD, tag))
+            body = _repeat(st.For(launch.vars[tag], launch.extents[tag], body, st.LoopKind.THREAD, tag, self._pragmas(plan, tag)))
         return body
+
+    def _pragmas(self, kernel: Plan, tag: str) -> Mapping[str, Any]:
+        """Return the pragmas of all loops of a kernel that are bound to a thread axis."""
+        found: dict[str, Any] = {}
+        for plan in self.bounds.plans.all:
+            if plan.kernel() is kernel:
+                for leaf in plan.stage.leaf_iter_vars:
+                    if plan.tag(leaf) == tag:
+                        found |= plan.stage.note(leaf).pragmas
+        return found or st.NO_NOTES
 
     def loops(
         self, plan: Plan, body: st.Stmt, before: Mapping[IterVar, st.Stmt] = NONE, leave_out: Sequence[IterVar] = (),
@@ -156,7 +168,7 @@ class Loops(ABC):
         own : whether the block only touches memory of its thread, so that every thread may run it
         """
         found = guards(relations, values, plan.extents, self.analyzer)
-        if plan.root() in self.bounds.launches:
+        if plan.kernel() in self.bounds.launches:
             found += self._thread_conditions(plan, own)
         found += point.overhang(self.analyzer, found)
         if plan.stage.store_predicate is not None and not own:
@@ -165,7 +177,7 @@ class Loops(ABC):
 
     def _thread_conditions(self, plan: Plan, own: bool) -> list[Expr]:
         """Return the conditions under which threads run the stage: its loops have iterations for them; of others one does."""
-        launch, found, used = self.bounds.launches[plan.root()], [], set()
+        launch, found, used = self.bounds.launches[plan.kernel()], [], set()
         if plan.stage.store_predicate is not None:  # it says which of the threads around store
             used |= {thread.thread for thread in plan.stage.threads_around}
         for leaf in plan.stage.leaf_iter_vars:
@@ -182,16 +194,16 @@ class Loops(ABC):
 
     def _shared_by(self, plan: Plan, tag: str) -> bool:
         """Return whether the threads of a tag see the same memory of the stage."""
-        if plan.scope == "warp":
+        if sharing_threads(plan.scope):
             return False
         return scope_rank(plan.scope) <= thread_rank(tag)
 
     def _threads_of(self, plan: Plan) -> dict[Var, Expr]:
         """Return the variables of the thread axes that a kernel's author named, as those of its launch."""
-        launch = self.bounds.launches.get(plan.root())
+        launch = self.bounds.launches.get(plan.kernel())
         found: dict[Var, Expr] = {}
         for other in self.bounds.plans.all if launch is not None else ():
-            if launch is not None and other.root() is plan.root():
+            if launch is not None and other.kernel() is plan.kernel():
                 threads = [other.stage.note(leaf).thread for leaf in other.stage.leaf_iter_vars]
                 for thread in (*threads, *other.stage.threads_around):
                     if thread is not None and thread.thread in launch.vars:

@@ -67,7 +67,8 @@ class Memory:
                 continue
             box = [plan.ranges[axis] for axis in plan.op.axis] if isinstance(plan.op, ComputeOp) else None
             shape = [r.extent for r in box] if box is not None else tensor.shape
-            buffer = Buffer(tensor.name, shape, tensor.dtype, plan.scope or "global")
+            buffer = Buffer(tensor.name, shape, tensor.dtype, plan.scope or "global", strides=_aligned(plan, shape),
+                            swizzle=plan.stage.swizzled)
             buffers.append(buffer)
             origins.append(tuple(r.min for r in box) if box is not None else _zeros(shape))
             self.own.setdefault(holder, []).append(buffer)
@@ -97,6 +98,24 @@ class Memory:
             maker.origins = tuple(plan.origins[places[i]] for i in range(maker.op.num_outputs))
             maker.scope = plan.scope
         return makers
+
+
+def _aligned(plan: Plan, shape: Sequence[Expr]) -> tuple[int, ...]:
+    """Return the strides that `storage_align` asks for; () for compact ones, as where an extent is no constant."""
+    sizes = [int_value(extent) for extent in shape]
+    if not plan.stage.aligns or not isinstance(plan.op, ComputeOp):
+        return ()
+    strides: list[int] = []
+    stride = 1
+    for axis, size in zip(reversed(plan.op.axis), reversed(sizes), strict=True):
+        align = plan.stage.aligns.get(axis)
+        if align is not None:
+            stride += (align.offset - stride) % align.factor
+        strides.insert(0, stride)
+        if size is None:
+            return ()
+        stride *= size
+    return tuple(strides)
 
 
 def _zeros(shape: Sequence[Expr]) -> Origin:

@@ -6,7 +6,9 @@ from typing import NamedTuple
 from vtakit.compiler.ir import expr as ir
 from vtakit.compiler.ir.buffer import Buffer
 from vtakit.compiler.ir.expr import Expr, Var
+from vtakit.compiler.ir.fragments import is_fragment, threads_of
 from vtakit.compiler.ir.iters import IterVar, Range
+from vtakit.compiler.ir.stmt import LAUNCHES
 from vtakit.compiler.ir.walk import map_expr, subexpressions, substitute
 from vtakit.compiler.lower.errors import LowerError
 from vtakit.compiler.lower.selects import safe_selects
@@ -24,6 +26,11 @@ PRIVATE = 3
 
 def scope_rank(scope: str) -> int:
     return SCOPE_RANK.get(scope, PRIVATE)
+
+
+def sharing_threads(scope: str) -> tuple[str, ...]:
+    """Return the thread axes along which threads see the same memory of a scope that is a warp's or a warpgroup's."""
+    return threads_of(scope) if is_fragment(scope) else ("threadIdx.x",) if scope == "warp" else ()
 
 
 def thread_rank(tag: str) -> int:
@@ -106,9 +113,14 @@ class Plan:
                 yield Level(home.plan, axis)
             home = home.plan.home
 
-    def root(self) -> "Plan":
-        """The stage at the root within which it stands."""
-        return self if self.home is None else self.home.plan.root()
+    def kernel(self) -> "Plan":
+        """The stage whose thread axes it shares: that at the root, or the one that stands in a loop which launches each stage."""
+        if self.home is None:
+            return self
+        around = self.home.plan
+        if isinstance(around.op, ScanOp) and LAUNCHES in around.stage.note(self.home.axis).pragmas:
+            return self
+        return around.kernel()
 
     def reads(self) -> Iterator[ir.ProducerLoad]:
         """Every element that the body reads, in terms of the operation's axes."""

@@ -1,7 +1,8 @@
 """Linear forms with integer coefficients, and what they say about which elements accesses share."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from math import gcd
 from typing import NamedTuple
 
@@ -94,6 +95,59 @@ def is_injective(form: Linear, extents: Mapping[Var, int]) -> bool:
             return False
         reach += step * (extent - 1)
     return True
+
+
+class Slice(NamedTuple):
+    """``var % high // low``; without `high`, ``var // low``."""
+
+    var: Var
+    low: int
+    high: int | None
+
+
+def slice_of(e: Expr) -> Slice | None:
+    """Return an expression as digits of one variable; None if it is anything else."""
+    if isinstance(e, Var):
+        return Slice(e, 1, None)
+    if isinstance(e, ir.FloorDiv | ir.FloorMod) and isinstance(e.b, IntImm) and e.b.value > 0:
+        found, by = slice_of(e.a), e.b.value
+        if found is None:
+            return None
+        var, low, high = found
+        if isinstance(e, ir.FloorDiv):
+            return Slice(var, low * by, high)
+        if high is None or high % (low * by) == 0:
+            return Slice(var, low, low * by)
+    return None
+
+
+def by_digits(forms: Sequence[Linear], variables: Mapping[Var, int]) -> tuple[list[Linear], dict[Var, int]]:
+    """Return the forms in terms of the digits of variables that they divide, with the digits' extents instead of the variables'.
+
+    ``x // 4 * 64 + x % 4 * 2`` of an x below 32  ->  ``q * 64 + r * 2`` with q below 8, r below 4
+    """
+    found, extents = [*forms], dict(variables)
+    for var, extent in variables.items():
+        slices = {atom: part for form in found for atom in form.terms if (part := slice_of(atom)) is not None and part.var is var}
+        known = {end for part in slices.values() for end in (part.low, part.high) if end is not None and end < extent}
+        ends = sorted(known | {1})
+        if len(ends) == 1 or any(high % low for low, high in pairwise((*ends, extent))):
+            continue
+        digits = {low: Var(f"{var.name}_{low}", var.dtype) for low in ends}
+        sums = {atom: {digits[end]: end // part.low for end in ends if part.low <= end and (part.high is None or end < part.high)}
+                for atom, part in slices.items()}
+        found = [_with_sums(form, sums) for form in found]
+        del extents[var]
+        extents |= {digits[low]: high // low for low, high in pairwise((*ends, extent))}
+    return found, extents
+
+
+def _with_sums(form: Linear, sums: Mapping[Expr, Mapping[Var, int]]) -> Linear:
+    terms: dict[Expr, int] = {}
+    for atom, times in form.terms.items():
+        for var, c in sums.get(atom, {atom: 1}).items():
+            terms[var] = terms.get(var, 0) + times * c
+    return Linear({atom: c for atom, c in terms.items() if c}, form.constant)
 
 
 class _Part(NamedTuple):

@@ -18,21 +18,22 @@ WARP = 32
 _ORDER = ("threadIdx.x", "threadIdx.y", "threadIdx.z")  # the first is innermost in a warp
 
 
-def lower_all_reduce(function: Function) -> Function:
+def lower_all_reduce(function: Function, *, shuffles: bool = True) -> Function:
     """``allreduce`` calls become what threads do.
 
-    - Over threadIdx.x alone, with 2, 4, … 32 threads: each step takes the value of the thread half as far away by
-      ``shuffle_down(value, distance, width)``, and the first thread's result goes to all by ``shuffle(value, 0, width)``.
+    - Over threadIdx.x alone, with 2, 4, … 32 threads, if the device has `shuffles`: each step takes the value of the thread
+      half as far away by ``shuffle_down(value, distance, width)``, and the first thread's result goes to all by
+      ``shuffle(value, 0, width)``.
     - Else: each thread puts its value into shared memory, and half of the threads combine two in each step.
 
     Barriers are `vtakit.compiler.passes.thread_sync`'s. Raises PassError for threads that no loop around has.
     """
-    return function._replace(body=_Lowering(function).stmt(function.body))
+    return function._replace(body=_Lowering(function, shuffles=shuffles).stmt(function.body))
 
 
 class _Lowering:
-    def __init__(self, function: Function) -> None:
-        self.function = function
+    def __init__(self, function: Function, *, shuffles: bool) -> None:
+        self.function, self.shuffles = function, shuffles
         self.threads: list[st.For] = []
         self.combiner: CommReducer | None = None
 
@@ -64,7 +65,7 @@ class _Lowering:
         given = [if_then_else(condition, value, start) for value, start in zip(values, self.combiner.identity, strict=True)]
         width = _product(reduced)
         stores = [_destination(result) for result in results]
-        if [loop.thread for loop in reduced] == ["threadIdx.x"] and width in (2, 4, 8, 16, WARP):
+        if self.shuffles and [loop.thread for loop in reduced] == ["threadIdx.x"] and width in (2, 4, 8, 16, WARP):
             return self._shuffled(given, stores, width)
         return self._tree(given, stores, reduced, [loop for loop in loops if loop not in reduced], width)
 

@@ -32,6 +32,7 @@ class _Renewer:
             found = Buffer(
                 buffer.name, tuple(map(self.expr, buffer.shape)), buffer.dtype, buffer.scope,
                 strides=tuple(map(self.expr, buffer.strides)), align=buffer.align, offset=self.expr(buffer.offset),
+                swizzle=buffer.swizzle,
             )
             found.data = data
             self.buffers[buffer] = found

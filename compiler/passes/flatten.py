@@ -37,7 +37,8 @@ class _Flattener:
                     size = _wider(size, wide) * _wider(extent, wide)
             if int_value(buffer.offset) != 0:
                 size = size + buffer.offset
-            found = Buffer(buffer.name, (size,), buffer.dtype.scalar, buffer.scope, align=buffer.align)
+            found = Buffer(buffer.name, (size,), buffer.dtype.scalar, buffer.scope, align=buffer.align,
+                           swizzle=buffer.swizzle)
             found.data = buffer.data
             self.flat[buffer] = found
         return found

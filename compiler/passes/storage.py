@@ -75,6 +75,8 @@ class _Planner:
 
     def region(self, body: Stmt) -> Stmt:
         """The body with its allocations planned; regions within have their own."""
+        if isinstance(body, st.For) and _is_region(body):  # nothing is allocated between the two
+            return body.replace(body=self.region(body.body))
         liveness = _Liveness(body)
         slots: list[_Slot] = []
         placed: dict[Var, _Slot] = {}
@@ -108,7 +110,7 @@ class _Planner:
     def _fits(self, slot: _Slot, use: _Use, needed: int | None) -> bool:
         """Return whether a buffer may take a slot's memory from where it is first touched."""
         old, new = slot.user.buffer, use.buffer
-        if old.scope != new.scope:
+        if old.scope != new.scope or old.swizzle != new.swizzle:
             return False
         if needed is None or slot.size is None:
             if needed is not slot.size or old.dtype is not new.dtype or not ir.same(old.shape[0], new.shape[0]):
@@ -196,7 +198,12 @@ class _Rewriter:
         return self.views[buffer]
 
     def expr(self, e: Expr) -> Expr:
-        e = e.rebuild(self.expr)
+        if not any(isinstance(x, Load) and x.buffer.data in self.placed for x in subexpressions(e)):
+            return e
+        return self._moved(e)
+
+    def _moved(self, e: Expr) -> Expr:
+        e = e.rebuild(self._moved)
         return e.replace(buffer=self.buffer(e.buffer)) if isinstance(e, Load) and e.buffer.data in self.placed else e
 
     def stmt(self, s: Stmt) -> Stmt:
@@ -216,7 +223,8 @@ def _view(buffer: Buffer, address: Var, size: Expr | None = None) -> Buffer:
     """The buffer at another address."""
     shape = buffer.shape if size is None else (size,)
     new = Buffer(
-        buffer.name, shape, buffer.dtype, buffer.scope, strides=buffer.strides, align=buffer.align, offset=buffer.offset
+        buffer.name, shape, buffer.dtype, buffer.scope, strides=buffer.strides, align=buffer.align, offset=buffer.offset,
+        swizzle=buffer.swizzle,
     )
     new.data = address
     return new

@@ -13,20 +13,12 @@ from vtakit.compiler.ir.ops import negate
 from vtakit.compiler.ir.stmt import NOTHING, Function, LoopKind, Stmt
 from vtakit.compiler.ir.values import int_value
 from vtakit.compiler.ir.walk import statements, subexpressions
-from vtakit.compiler.passes.affine import Linear, linear, same_thread_only, span
+from vtakit.compiler.passes.accesses import Access, reach, row
+from vtakit.compiler.passes.affine import Linear, by_digits, linear, same_thread_only, span
 from vtakit.compiler.passes.base import PassError
+from vtakit.compiler.passes.places import places_of
 
 SYNCHRONISED = "synchronised"  # note on a function: its barriers are explicit
-
-
-class Access(NamedTuple):
-    """Access of a statement to memory; if `at` is None, to any element from any thread."""
-
-    data: Var
-    at: Expr | None
-    writes: bool
-    bits: int  # of an element: indices of elements of other widths say nothing about each other
-    form: Linear | None = None
 
 
 def thread_sync(function: Function) -> Function:
@@ -138,7 +130,7 @@ class _Launch:
         self.analyzer.bind(s.var, Range(ir.IntImm(0, s.var.dtype), s.extent))
         body, found = self.plan(s.body)
         if extent != 1 and self._conflict(found.tail, found.head):
-            body, found = self._carried(body, found)
+            body, found = self._ordered(s.body, body, found)
         if found.synced and self._varies(s.extent):
             raise PassError(
                 f"loop {s.var.name!r} needs a barrier inside, but its extent {s.extent} differs between threads, so that not all "
@@ -148,6 +140,20 @@ class _Launch:
         certain = found.synced and extent is not None and extent > 0
         tail = found.tail if certain else (*found.head, *found.tail) if found.synced else found.tail
         return s.replace(body=body), _Pending((*own, *found.head), tail, certain)
+
+    def _ordered(self, body: Stmt, planned: Stmt, found: _Pending) -> tuple[Stmt, _Pending]:
+        """A loop's body of which an iteration conflicts with the one before, with a barrier between the two.
+
+        It is placed first where that leaves fewer others to place.
+        """
+        parts = body.stmts if isinstance(body, st.Seq) else ()
+        for i, part in enumerate(parts):
+            if self._conflict(found.tail, self.plan_accesses(part)):
+                again, after = self.plan(st.seq(*parts[:i], _sync(), *parts[i:]))
+                if not self._conflict(after.tail, after.head):
+                    return again, after
+                break
+        return self._carried(planned, found)
 
     def _carried(self, body: Stmt, found: _Pending) -> tuple[Stmt, _Pending]:
         """A barrier before the first statement that conflicts with the iteration before."""
@@ -225,6 +231,9 @@ class _Launch:
         return self._accesses(s.value)
 
     def _accesses(self, e: Expr) -> tuple[Access, ...]:
+        places = places_of(e) if isinstance(e, ir.Call) else None
+        if places is not None:
+            return tuple(access for place in places for access in self._access(place.buffer, row(place), writes=place.writes))
         if isinstance(e, ir.Call) and e.name == "address_of":
             load, _, mask = e.args
             assert isinstance(load, Load)
@@ -241,8 +250,9 @@ class _Launch:
             return ()
         if index is None or (index.dtype.lanes > 1 and not isinstance(index, Ramp)):
             return (Access(buffer.data, None, writes, buffer.dtype.bits),)
-        form = linear(self.analyzer.simplify(index.base if isinstance(index, Ramp) else index))
-        return (Access(buffer.data, index, writes, buffer.dtype.bits, form),)
+        first = self.analyzer.simplify(index.base if isinstance(index, Ramp) else index)
+        bounds = self.analyzer.bounds(first)
+        return (Access(buffer.data, index, writes, buffer.dtype.bits, linear(first), (bounds.lo, bounds.hi)),)
 
     def _conflict(self, earlier: tuple[Access, ...], later: tuple[Access, ...]) -> bool:
         """Return whether another thread may touch an element that a thread touched, one of them writing."""
@@ -255,31 +265,25 @@ class _Launch:
             return True
         extents = self.threads | self.loops
         first, second = span(a.form, extents), span(b.form, extents)
-        wide = [_reach(a.at), _reach(b.at)]
+        wide = [reach(a.at), reach(b.at)]
         if None in wide:
             return True
-        if first and second and (first[1] + (wide[0] or 0) < second[0] or second[1] + (wide[1] or 0) < first[0]):
-            return False
+        for low, high in ((first, second), (a.ends, b.ends)):
+            if low and high and (low[1] + (wide[0] or 0) < high[0] or high[1] + (wide[1] or 0) < low[0]):
+                return False
         common = Linear({x: c for x, c in a.form.terms.items() if b.form.terms.get(x) == c and self._fixed(x)}, 0)
         one, two = a.form - common, b.form - common  # what is the same for both whatever happens between them
         lane = Var("lane")
         one, two = (Linear({**form.terms, lane: 1}, form.constant) for form in (one, two))
         lanes = max(wide[0] or 0, wide[1] or 0) + 1
-        return not same_thread_only(one, two, self.threads, self.loops | {lane: lanes})
+        forms, threads = by_digits((one, two), self.threads)
+        return not same_thread_only(forms[0], forms[1], threads, self.loops | {lane: lanes})
 
     def _fixed(self, atom: Expr) -> bool:
         """Return whether an expression has one value for all threads of a block during a launch."""
         return not any(
             isinstance(x, Load) or (isinstance(x, Var) and (x in self.moving or x in self.varying)) for x in subexpressions(atom)
         )
-
-
-def _reach(index: Expr) -> int | None:
-    """Return the distance of a vector's last lane from the first; None if that is not known or not upwards."""
-    if not isinstance(index, Ramp):
-        return 0
-    stride = int_value(index.stride)
-    return stride * (index.lanes - 1) if stride is not None and stride > 0 else None
 
 
 def _sync() -> Stmt:

@@ -55,7 +55,7 @@ class _VirtualThreads:
             strides = (reach, *buffer.strides)
         return Buffer(
             buffer.name, (self.loop.extent, *buffer.shape), buffer.dtype, buffer.scope, strides=strides, align=buffer.align,
-            offset=buffer.offset,
+            offset=buffer.offset, swizzle=buffer.swizzle,
         )
 
     # What differs between virtual threads

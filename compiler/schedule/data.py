@@ -49,11 +49,15 @@ class StageData:
     threads_around : thread axes that it is launched under without using them
     wholes : axes of the operation whose dimension is computed whole, whatever part is read
     store_predicate : the condition under which it stores, over its axes and thread axes
+    double_buffered : copies of its memory that are filled ahead of their use, 0 for none
+    asynchronous : whether its copies go on while others compute
+    swizzled : bytes of a row of its memory within which 16-byte chunks change places, 0 for none
     """
 
     __slots__ = (
         "aligns",
         "all_iter_vars",
+        "asynchronous",
         "attach",
         "axis_labels",
         "double_buffered",
@@ -68,6 +72,7 @@ class StageData:
         "schedule",
         "scope",
         "store_predicate",
+        "swizzled",
         "threads_around",
         "wholes",
     )
@@ -80,7 +85,9 @@ class StageData:
         self.attach: Attach = AT_ROOT
         self.group = ""
         self.scope = ""
-        self.double_buffered = False
+        self.double_buffered = 0
+        self.asynchronous = False
+        self.swizzled = 0
         self.aligns: dict[IterVar, Align] = {}
         self.wholes: tuple[IterVar, ...] = ()
         self.threads_around: tuple[IterVar, ...] = ()
@@ -139,6 +146,7 @@ class StageData:
         stage.attach, stage.group, stage.scope, stage.double_buffered = self.attach, self.group, self.scope, self.double_buffered
         stage.aligns, stage.wholes = self.aligns.copy(), self.wholes
         stage.threads_around, stage.store_predicate = self.threads_around, self.store_predicate
+        stage.asynchronous, stage.swizzled = self.asynchronous, self.swizzled
         return stage
 
     def restore(self, kept: Self) -> None:

@@ -5,12 +5,15 @@ from typing import Any
 
 from vtakit.compiler.ir.expr import Expr
 from vtakit.compiler.ir.iters import IterKind, IterVar
+from vtakit.compiler.ir.layouts import SWIZZLES
 from vtakit.compiler.ir.values import wrap
 from vtakit.compiler.schedule.checks import Checks, refuse, refuse_scope
 from vtakit.compiler.schedule.data import StageData
 from vtakit.compiler.schedule.relations import AT_ROOT, INLINED, Align, Attach, AttachKind
 from vtakit.compiler.te.compose import scope_name
 from vtakit.compiler.te.operation import ComputeOp, PlaceholderOp, ScanOp
+
+MOST_STAGES = 8  # copies of a stage's memory
 
 
 class PlacePrimitives(Checks):
@@ -177,17 +180,42 @@ class PlacePrimitives(Checks):
             refuse(self, asked(), "the axis is no dimension of the values", f"the dimensions are {names}", "body")
         return found
 
-    def double_buffer(self) -> None:
-        """Keep two copies of its values, one filled while the other is read.
+    def double_buffer(self, stages: int = 2) -> None:
+        """Keep several copies of its values, others filled while one is read: `stages` of them, from 2 to 8.
+
+        Raises ScheduleError for an output, or another number.
+        """
+        def asked() -> str:
+            return self.call("double_buffer", *([] if stages == 2 else [stages]))
+
+        self._refuse_fixed(asked, "double_buffer")
+        if not _whole(stages) or not 2 <= stages <= MOST_STAGES:
+            refuse(self, asked(), f"{stages!r} is no number of copies", f"give a number from 2 to {MOST_STAGES}", "body")
+        self.double_buffered = int(stages)
+        self.record("double_buffer", {} if stages == 2 else {"stages": int(stages)})
+
+    def async_copy(self) -> None:
+        """Copy its values while the threads go on: they wait before they read them (`vtakit.compiler.passes.async_copies`).
 
         Raises ScheduleError for an output.
         """
-        def asked() -> str:
-            return self.call("double_buffer")
+        self._refuse_fixed(lambda: self.call("async_copy"), "async_copy")
+        self.asynchronous = True
+        self.record("async_copy", {})
 
-        self._refuse_fixed(asked, "double_buffer")
-        self.double_buffered = True
-        self.record("double_buffer", {})
+    def swizzle(self, bytes: int = 128) -> None:
+        """Let chunks of 16 bytes change places in each row of memory, so that a column of chunks lies in different banks.
+
+        bytes : of a row: 32, 64 or 128. Raises ScheduleError for an output, or another number.
+        """
+        def asked() -> str:
+            return self.call("swizzle", bytes)
+
+        self._refuse_fixed(asked, "swizzle")
+        if bytes not in SWIZZLES:
+            refuse(self, asked(), f"{bytes!r} is no row of a swizzle", f"give one of {', '.join(map(str, SWIZZLES))}", "body")
+        self.swizzled = int(bytes)
+        self.record("swizzle", {"bytes": int(bytes)})
 
     def env_threads(self, threads: Sequence[IterVar] | IterVar) -> None:
         """Launch the stage (a scan, or extern) under thread indices that its inner stages use.

@@ -27,7 +27,8 @@ OF_STAGE: dict[str, tuple[str, ...]] = {
     "parallel": ("axis",), "unroll": ("axis",), "bind": ("axis", "thread"), "pragma": ("axis", "key", "value"),
     "prefetch": ("tensor", "axis", "offset"),
     "tensorize": ("axis", "intrin"), "compute_at": ("parent", "axis"), "compute_inline": (), "compute_root": (),
-    "set_scope": ("scope",), "storage_align": ("axis", "factor", "offset"), "double_buffer": (), "whole": ("axis",),
+    "set_scope": ("scope",), "storage_align": ("axis", "factor", "offset"), "double_buffer": ("stages=",),
+    "async_copy": (), "swizzle": ("bytes",), "whole": ("axis",),
     "env_threads": ("*threads",),
     "set_store_predicate": ("predicate",), "choose": ("name", "candidates", "default=", "chosen=", "rule="),
 }
@@ -41,7 +42,8 @@ KINDS = {
     "tensor": "tensor", "tensors": "tensor", "thread": "thread", "threads": "thread",
     "name": "plain", "candidates": "plain", "default": "plain", "chosen": "plain", "rule": "plain",
     "factor": "expr", "nparts": "expr", "offset": "expr", "value": "expr", "predicate": "expr",
-    "key": "plain", "scope": "plain", "intrin": "plain", "factor_axis": "plain", "include_inputs": "plain",
+    "key": "plain", "stages": "plain", "bytes": "plain", "scope": "plain", "intrin": "plain", "factor_axis": "plain",
+    "include_inputs": "plain",
 }
 
 

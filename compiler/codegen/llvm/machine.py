@@ -5,31 +5,23 @@ name and in `facts`. `compiler.codegen.llvm.machines` makes the record of a targ
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple, Self, TypeVar
+from typing import Any
 
-from vtakit.base.errors import VtakitError, one_of
 from vtakit.base.jsons import read_object
+from vtakit.compiler.codegen.record import GIB as _GIB
+from vtakit.compiler.codegen.record import KIB as _KIB
+from vtakit.compiler.codegen.record import MIB as _MIB
+from vtakit.compiler.codegen.record import Fact, MachineError, Record, facts_of
+from vtakit.compiler.codegen.record import fact as _fact
 from vtakit.compiler.ir.dtypes import DType
 
-_KIB, _MIB, _GIB = 1 << 10, 1 << 20, 1 << 30
-T = TypeVar("T", int, float)
-
-
-class MachineError(VtakitError, ValueError):
-    """A record of a processor that does not exist."""
-
-
-def _fact(default: T, unit: str, low: float, high: float, meaning: str) -> T:
-    """Return a field of the record, with the bounds of its values."""
-    known = {"unit": unit, "low": low, "high": high, "meaning": meaning}
-    found: T = field(default=default, metadata=known)
-    return found
+__all__ = ["Fact", "Machine", "MachineError", "MachineLike", "facts", "load_machine"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Machine:
+class Machine(Record):
     """One core of a processor, its share of the caches, and the grain of parallel work. `facts` explains each field.
 
     Defaults were measured on a Sapphire Rapids at 3.1 to 3.3 GHz (2026-11) unless the field says otherwise. Sizes of L1 and L2
@@ -132,15 +124,7 @@ class Machine:
         "blocks saves 3 to 16 ps, and an element takes 90 ps to move (Zen 4)")
 
     def __post_init__(self) -> None:
-        for fact in facts(type(self)):
-            value, whole = getattr(self, fact.name), isinstance(fact.default, int)
-            fits = isinstance(value, int if whole else int | float) and not isinstance(value, bool)
-            if not fits or not fact.low <= value <= fact.high:
-                kind = "a whole number" if whole else "a number"
-                raise MachineError(f"a machine's {fact.name} is {value!r:.40} and must be {kind} from {fact.low:,} to "
-                                   f"{fact.high:,} ({fact.unit})")
-            if not whole:
-                object.__setattr__(self, fact.name, float(value))
+        self.check()
         for name in ("vector_bytes", "line_bytes"):
             if (size := getattr(self, name)).bit_count() != 1:
                 raise MachineError(f"a machine's {name} is {size} and must be a power of two, as registers and cache lines are")
@@ -157,39 +141,18 @@ class Machine:
         """Return the cycles of computing and of waiting for memory together, of which each hides a share of the shorter."""
         return max(cycles, waits) + (1 - self.overlap) * min(cycles, waits)
 
-    def to_dict(self) -> dict[str, int | float]:
-        """Return the fields."""
-        return asdict(self)
+    def threads_pay(self, macs: int, moved_bytes: int) -> bool:
+        """Return whether a kernel of so many multiply-adds and moved bytes is faster with all threads in its parallel loops."""
+        return macs >= self.parallel_macs or moved_bytes >= (self.parallel_bytes if macs else self.parallel_moved_bytes)
 
-    def changed(self, data: Mapping[str, Any], where: str = "a machine") -> Self:
-        """Return the record with other values of some fields."""
-        known = [fact.name for fact in facts(type(self))]
-        for name in data:
-            if name not in known:
-                raise MachineError(f"{where} has no field {str(name)!r:.40}; {one_of(known, str(name))}")
-        try:
-            return replace(self, **data)
-        except MachineError as error:
-            raise MachineError(f"{where}: {error}" if where != "a machine" else str(error)) from None
-
-
-class Fact(NamedTuple):
-    """A field of `Machine`: its default, its unit, the bounds of its values, and what it is."""
-
-    name: str
-    default: int | float
-    unit: str
-    low: float
-    high: float
-    meaning: str
+    def separable_pays(self, moved_bytes: int) -> bool:
+        """Return whether rows of a depthwise convolution that moves so much are best made as the next one needs them."""
+        return moved_bytes >= self.separable_bytes
 
 
 def facts(record: type[Machine] = Machine) -> Iterator[Fact]:
     """Yield the fields of the record, in order."""
-    for each in fields(record):
-        default: Any = each.default
-        known: Mapping[str, Any] = each.metadata
-        yield Fact(each.name, default, known["unit"], known["low"], known["high"], known["meaning"])
+    return facts_of(record)
 
 
 MachineLike = Machine | str | Path | Mapping[str, Any]

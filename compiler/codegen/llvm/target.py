@@ -166,7 +166,7 @@ class Target:
     @property
     def has_fma(self) -> bool:
         """Return whether a fused multiply-add is one instruction."""
-        return self.arch == "aarch64" or self.has("fma")
+        return self.arch in ("aarch64", "nvptx64") or self.has("fma")
 
     @property
     def vector_bytes(self) -> int:

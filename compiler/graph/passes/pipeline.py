@@ -51,6 +51,13 @@ def passes_for_cpu(
     )
 
 
+def passes_for_gpu(
+    evaluate: Evaluate, *, integer: bool = True, decisions: ModelDecisions | None = None,
+) -> tuple[GraphPass, ...]:
+    """The passes before fusion for a GPU, in order: those for any processor, since layouts stay as they are in the model."""
+    return passes_for_cpu(evaluate, integer=integer, decisions=decisions)
+
+
 def _for_machine(machine: Machine, winograd: bool, precision: str, decisions: ModelDecisions) -> tuple[GraphPass, ...]:
     """Return the passes that lay data out for a processor's vectors."""
     lanes = machine.lanes(FLOAT32)

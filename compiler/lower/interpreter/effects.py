@@ -7,9 +7,11 @@ from typing import Any
 from vtakit.compiler.ir import expr as ir
 from vtakit.compiler.ir import stmt as st
 from vtakit.compiler.ir.values import int_value
+from vtakit.compiler.ir.warp_calls import WARP_CALLS
 from vtakit.compiler.lower.interpreter.errors import InterpretError
 from vtakit.compiler.lower.interpreter.expressions import Expressions
 from vtakit.compiler.lower.interpreter.support import CALLED, views
+from vtakit.compiler.lower.interpreter.warps import ASYNCHRONOUS, COLLECTIVE
 
 
 class Effects:
@@ -68,8 +70,17 @@ class Effects:
             self._all_reduce(s, e)
         elif e.name == "prefetch":
             self.line("pass")
+        elif e.name in WARP_CALLS and e.name not in self.packed:
+            self._warp_call(e)
+        elif e.name in ASYNCHRONOUS:
+            self.line(f"{e.name}(position, [{', '.join(map(text, e.args))}])")
         else:
             self.line(self.exprs.vector(e))
+
+    def _warp_call(self, e: ir.Call) -> None:
+        """A call that lanes make together: each arrives with its arguments, and goes on when the call is done."""
+        args = f"({e.name!r}, [{', '.join(map(self.exprs.text, e.args))}])"
+        self.line(f"yield {self._arrival(COLLECTIVE, args)}" if self._threads else f"alone{args}")
 
     def _packed_call(self, e: ir.Call) -> None:
         name = e.args[0]

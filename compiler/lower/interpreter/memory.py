@@ -50,13 +50,14 @@ class Position:
     path   : the thread loops' indices
     """
 
-    __slots__ = ("active", "block", "block_memory", "launch", "path", "phase")
+    __slots__ = ("active", "block", "block_memory", "copies", "launch", "path", "phase")
 
     def __init__(self) -> None:
         self.active = False
         self.launch = self.block = self.phase = 0
         self.path: Path = ()
         self.block_memory: dict[Any, Any] = {}
+        self.copies: dict[Path, list[list[Any]]] = {}  # of each thread the groups of copies that go on, the newest, open, last
 
     def begin(self) -> None:
         """A nest of parallel or thread loops starts."""
@@ -66,7 +67,7 @@ class Position:
 
     def next_block(self) -> None:
         self.block += 1
-        self.phase, self.path, self.block_memory = 0, (), {}
+        self.phase, self.path, self.block_memory, self.copies = 0, (), {}, {}
 
     def end(self) -> None:
         self.active = False
@@ -78,14 +79,18 @@ class Position:
             self.block_memory[key] = make()
         return self.block_memory[key]
 
-    def of_warp(self, key: Any, make: Callable[[], Any]) -> Any:
-        """Warp memory: the same for 32 threads in the order x, y, z."""
+    def of_warp(self, key: Any, make: Callable[[], Any], lanes: int = 32) -> Any:
+        """Memory that is the same for so many threads in the order x, y, z: a warp's, or a warpgroup's."""
+        return self.of_block((key, self.thread() // lanes), make)
+
+    def thread(self) -> int:
+        """Return the number of the thread in its block: x runs fastest."""
         index, stride = 0, 1
         for tag in ("threadIdx.x", "threadIdx.y", "threadIdx.z"):
             for name, at, extent in self.path:
                 if name == tag:
                     index, stride = index + at * stride, stride * extent
-        return self.of_block((key, index // 32), make)
+        return index
 
 
 class Tracked(list[Any]):
@@ -198,7 +203,10 @@ class Pointer:
         return self.cells[self._index(offset)]
 
     def __setitem__(self, offset: int, value: Any) -> None:
-        self.cells[self._index(offset)] = self.kind.type(value).item() if self.kind.kind in "iub" else self.kind.type(value)
+        at = self._index(offset)
+        if not isinstance(value, Undefined):
+            value = self.kind.type(value).item() if self.kind.kind in "iub" else self.kind.type(value)
+        self.cells[at] = value
 
     def _index(self, offset: int) -> int:
         at = self.at + offset

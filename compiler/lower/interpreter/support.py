@@ -7,12 +7,14 @@ from typing import Any
 from vtakit.compiler.ir import expr as ir
 from vtakit.compiler.ir import stmt as st
 from vtakit.compiler.ir.dtypes import DType
+from vtakit.compiler.ir.fragments import SCOPES as FRAGMENT_SCOPES
 from vtakit.compiler.ir.walk import expressions, loads, statements, subexpressions
 from vtakit.compiler.lower.interpreter.errors import InterpretError, UndefinedValueError
 from vtakit.compiler.lower.interpreter.memory import UNDEFINED, Pointer, Private, Tracked, View
 from vtakit.compiler.lower.interpreter.threads import Arrival, lockstep, run
+from vtakit.compiler.lower.interpreter.warps import ASYNCHRONOUS, Held, alone
 
-NOT_SHARED = ("local", "warp")
+NOT_SHARED = ("local", "warp", *FRAGMENT_SCOPES)
 
 
 def views(body: st.Stmt) -> dict[ir.Var, set[DType]]:
@@ -71,4 +73,5 @@ def call_packed(function: Callable[..., Any], args: list[Any]) -> None:
 CALLED: dict[str, Any] = {
     "UNDEFINED": UNDEFINED, "Private": Private, "View": View, "Tracked": Tracked, "Arrival": Arrival, "lockstep": lockstep,
     "run": run, "block_outside": block_outside, "check_that": check_that, "call_packed": call_packed,
+    "Held": Held, "alone": alone, **ASYNCHRONOUS,
 }

@@ -3,18 +3,23 @@
 from collections.abc import Callable, Generator
 from typing import Any, NamedTuple
 
+from vtakit.compiler.ir.warp_calls import PRODUCT_CALLS, WARP_CALLS
 from vtakit.compiler.lower.interpreter.errors import DivergenceError
 from vtakit.compiler.lower.interpreter.memory import Path, Position, path_text
+from vtakit.compiler.lower.interpreter.warps import COLLECTIVE, by_lane, lanes_needed, products_of, whole
+
+LENIENT = ("implicit", COLLECTIVE)  # at which not all threads of a block need to arrive
 
 
 class Arrival(NamedTuple):
     """Arrival of a thread at a barrier.
 
     site : which barrier it is, numbered as they stand in the program
-    kind : "shared", "warp", "implicit" (the order of statements before barriers are placed), "allreduce" or a shuffle's name
+    kind : "shared", "warp", "implicit" (the order of statements before barriers are placed), "allreduce", a shuffle's name, or
+        "collective": a call that the lanes of a warp make together
     path : the thread
     payload : for an all-reduce (number of the group, values or None, combine, identity), for a shuffle (value, distance or
-        lane, width)
+        lane, width), for a call that lanes make together (name, arguments)
     """
 
     site: int
@@ -48,12 +53,14 @@ def run(position: Position, tag: str, body: Callable[[int], Thread], extent: int
             return
         first = min(arrivals)
         apart = next((arrival for arrival in arrivals if arrival.site != first.site), None)
-        if apart is not None and first.kind != "implicit":
+        if apart is not None and first.kind not in LENIENT:
             raise DivergenceError(
                 f"thread {path_text(first.path)} and thread {path_text(apart.path)} wait at different barriers"
             )
         here = [arrival for arrival in arrivals if arrival.site == first.site]
         answers = _combine(here) if first.kind == "allreduce" else _shuffle(here) if first.kind.startswith("shuffle") else {}
+        if first.kind == COLLECTIVE:
+            together(position, here)
         if first.kind in ("shared", "implicit"):
             position.phase += 1
         release = Release(first.site, answers)
@@ -79,7 +86,7 @@ def lockstep(position: Position, tag: str, body: Callable[[int], Thread], extent
                 ended.append(path)
         position.path = around
         arrivals = [arrival for held in waiting.values() for arrival in held]
-        strict = next((arrival for arrival in arrivals if arrival.kind != "implicit"), None)
+        strict = next((arrival for arrival in arrivals if arrival.kind not in LENIENT), None)
         if ended and strict is not None:
             raise DivergenceError(
                 f"thread {path_text(strict.path)} waits at a barrier at which thread {path_text(ended[0])} never arrives"
@@ -97,6 +104,35 @@ def _shuffle(arrivals: list[Arrival]) -> dict[Path, Any]:
         source = lane + by if kind == "shuffle_down" else by
         found[path] = order[i - lane + source].payload[0] if 0 <= source < width and i - lane + source < len(order) else value
     return found
+
+
+def together(position: Position, arrivals: list[Arrival]) -> None:
+    """Make a call for each warp, or warpgroup, that has arrived; raises DivergenceError where lanes of one are missing."""
+    here = position.path
+    groups: dict[int, list[Arrival]] = {}
+    for arrival in arrivals:
+        call = WARP_CALLS[arrival.payload[0]]
+        position.path = arrival.path
+        groups.setdefault(position.thread() // lanes_needed(call, arrival.payload[1]), []).append(arrival)
+    for group in groups.values():
+        group.sort(key=lambda arrival: _linear(arrival.path))
+        name, args = group[0].payload
+        call = WARP_CALLS[name]
+        if len(group) != lanes_needed(call, args):
+            raise DivergenceError(
+                f"{name} is made by {lanes_needed(call, args)} lanes together, and {len(group)} come, the first being thread "
+                f"{path_text(group[0].path)}"
+            )
+        position.path = group[0].path
+        if call.whole:
+            call.run(*map(whole, args))
+        else:
+            lanes = [[by_lane(position, arrival.path, arg) for arg in arrival.payload[1]] for arrival in group]
+            if name in PRODUCT_CALLS:
+                products_of(position).make(name, lanes)
+            else:
+                call.run(lanes)
+    position.path = here
 
 
 def _linear(path: Path) -> tuple[int, ...]:

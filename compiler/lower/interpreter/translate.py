@@ -6,11 +6,13 @@ from typing import Any
 
 from vtakit.compiler.ir import expr as ir
 from vtakit.compiler.ir import stmt as st
+from vtakit.compiler.ir.fragments import is_fragment, lanes_of
 from vtakit.compiler.ir.iters import IterKind
 from vtakit.compiler.ir.values import value_of
 from vtakit.compiler.lower.interpreter.effects import Effects
 from vtakit.compiler.lower.interpreter.errors import InterpretError
 from vtakit.compiler.lower.interpreter.support import NOT_SHARED, is_step, no_change
+from vtakit.compiler.lower.interpreter.warps import holders
 
 _DEEPEST = 15  # Python allows 20 nested loops in one function
 _SHUFFLES = ("shuffle", "shuffle_down")
@@ -169,6 +171,11 @@ class Statements(Effects):
         shared = f"Tracked({cells}, position, {buffer.name!r})"
         if self._threads and buffer.scope == "shared":
             self.line(f"{name} = position.of_block({id(s)}, lambda: {shared})")
+        elif self._threads and is_fragment(buffer.scope):
+            held = self.exprs.define("held", holders(buffer))
+            lanes = lanes_of(buffer.scope)
+            made = f"Held({cells}, position, {buffer.name!r}, {held}, {lanes})"
+            self.line(f"{name} = position.of_warp({id(s)}, lambda: {made}, {lanes})")
         elif self._threads and buffer.scope == "warp":
             self.line(f"{name} = position.of_warp({id(s)}, lambda: {cells})")
         elif self._launch and not self._threads and buffer.scope in NOT_SHARED:

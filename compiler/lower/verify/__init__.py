@@ -11,6 +11,7 @@ from vtakit.compiler.lower.verify.bindings import check_bindings, check_declared
 from vtakit.compiler.lower.verify.capacity import check_copies, check_memory, check_threads, check_vectors
 from vtakit.compiler.lower.verify.double_buffers import check_double_buffers
 from vtakit.compiler.lower.verify.flow import check_outputs, check_reads
+from vtakit.compiler.lower.verify.fragments import check_asynchronous, check_fragments, check_swizzles
 from vtakit.compiler.lower.verify.inside import check_inside
 from vtakit.compiler.lower.verify.iterations import check_iterations
 from vtakit.compiler.lower.verify.limits import NO_LIMITS, Limits
@@ -40,6 +41,9 @@ RULES = (
     Rule("inside", check_inside),
     Rule("iterations", check_iterations),
     Rule("double buffers", check_double_buffers),
+    Rule("fragments", check_fragments),
+    Rule("asynchronous copies", check_asynchronous),
+    Rule("swizzles", check_swizzles),
 )
 
 

@@ -124,7 +124,7 @@ def _in_use(program: Program, s: st.Stmt, scope: str) -> tuple[float, st.Stmt | 
     inner = [_in_use(program, part, scope) for part in parts(s)]
     used, culprit = max(inner, key=lambda pair: pair[0], default=(0, None))
     if isinstance(s, st.Allocate) and s.buffer.scope == scope:
-        copies = 2 if s.notes.get("double_buffer") else 1
+        copies = max(2, int(s.notes["double_buffer"])) if s.notes.get("double_buffer") else 1
         return used + copies * _bytes(program, s.buffer), s
     return used, culprit
 
@@ -134,4 +134,6 @@ def _number(size: float) -> str:
 
 
 def _bytes(program: Program, buffer: Buffer) -> float:
+    if buffer.strides and buffer.shape:
+        return max(program.analyzer.bounds(buffer.strides[0] * buffer.shape[0]).hi, 0) * buffer.dtype.bytes
     return prod(max(program.analyzer.bounds(extent).hi, 0) for extent in buffer.shape) * buffer.dtype.bytes

@@ -7,6 +7,8 @@ from vtakit.compiler.arith.linear import Linear
 from vtakit.compiler.ir import expr as ir
 from vtakit.compiler.ir import stmt as st
 from vtakit.compiler.ir.expr import Expr, Var
+from vtakit.compiler.ir.fragments import SCOPES as FRAGMENT_SCOPES
+from vtakit.compiler.ir.fragments import threads_of
 from vtakit.compiler.ir.iters import IterKind
 from vtakit.compiler.ir.ops import all_of
 from vtakit.compiler.ir.values import FALSE, const, int_value
@@ -17,7 +19,8 @@ from vtakit.compiler.lower.verify.independence import dependence
 from vtakit.compiler.lower.verify.program import Access, Program, Site, conjuncts
 
 # Which threads see memory of a scope, and so what the others wrote in it.
-SEEN_BY = {"shared": ("threadIdx",), "warp": ("threadIdx.x",), "global": ()}
+SEEN_BY = {"shared": ("threadIdx",), "warp": ("threadIdx.x",), "global": (),
+           **{scope: threads_of(scope) for scope in FRAGMENT_SCOPES}}
 
 
 class Covered:

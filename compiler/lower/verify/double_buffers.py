@@ -12,7 +12,8 @@ from vtakit.compiler.ir.walk import expressions, free_vars, statements, subexpre
 from vtakit.compiler.lower.verify.program import Program
 from vtakit.compiler.lower.verify.report import Broken
 
-NOTE = "double_buffer"
+NOTE = "double_buffer"  # of an allocation: copies of it that the loop around fills ahead
+ASYNC = "async_copy"  # of an allocation: what writes it are asynchronous copies
 
 
 class Doubled(NamedTuple):

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 from vtakit.compiler.arith import linear_coefficients
+from vtakit.compiler.ir import expr as ir
 from vtakit.compiler.ir import stmt as st
 from vtakit.compiler.ir.buffer import Buffer
 from vtakit.compiler.ir.expr import Expr, Var
@@ -42,6 +43,26 @@ def check_reductions(program: Program) -> Iterator[Broken]:
                         "run it serially, bind it to threadIdx for a reduction across threads, or use rfactor"
                         if it.kind is IterKind.REDUCE else "run it serially",
                     )
+        yield from _of_one_element(program, site)
+
+
+def _of_one_element(program: Program, site: Site) -> Iterator[Broken]:
+    """Threads that combine their partial results hold terms of one element."""
+    for call in effects(site.block):
+        if call.name != "allreduce":
+            continue
+        count = int_value(call.args[0]) or 0
+        parts = {arg.buffer for arg in call.args[1:1 + count] if isinstance(arg, ir.Load)}
+        threads = {arg for arg in call.args[2 + 2 * count:] if isinstance(arg, Var)}
+        for buffer in parts:
+            for write in program.writes.get(buffer, ()):
+                for it in write.site.block.iters:
+                    names = sorted(var.name for var in threads & free_vars(it.binding)) if it.kind is IterKind.DATA else []
+                    if names:
+                        yield Broken(
+                            f"the threads {', '.join(names)} combine their results of block {write.site.block.name}, whose "
+                            f"element {it.var} is another one for each of them", write.site.block,
+                            "bind its data to other threads than its terms, or compute the stage at a loop around them")
 
 
 def _apart(program: Program, site: Site, loop: st.For) -> bool:

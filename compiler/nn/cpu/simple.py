@@ -105,12 +105,12 @@ def run_within(stage: Stage, machine: Machine) -> None:
 def flat_from(op: ComputeOp, reads: Reads) -> int:
     """The first of the last axes along which every operand is read element after element, or one element all along."""
     first = len(op.axis) - 1
-    while first and all(_is_flat(op, load, first - 1) for load in reads.of(op)):
+    while first and all(is_flat(op, load, first - 1) for load in reads.of(op)):
         first -= 1
     return first
 
 
-def _is_flat(op: ComputeOp, load: ProducerLoad, first: int) -> bool:
+def is_flat(op: ComputeOp, load: ProducerLoad, first: int) -> bool:
     """Return whether the last indices of a read are the axes from `first` on, whole, or no index has any of them."""
     axes = op.axis[first:]
     if not any(axis.var in free_vars(index) for axis in axes for index in load.indices):
@@ -140,7 +140,7 @@ def reduce_along(s: Schedule, op: ComputeOp, machine: Machine, reads: Reads, *, 
     work = prod(sizes) * prod([extent(axis) for axis in op.reduce_axis])
     stage, pays = s[op], work >= machine.parallel_elements
     if op.num_outputs == 1 and not body.init and body.combiner.name in SUMS:
-        flat, terms = _along(op, reads)
+        flat, terms = along_reduction(op, reads)
         sides = [0, *[lanes << at for at in range(WIDEST.bit_length()) if terms >= 2 * lanes << at]]
         part: int = stage.choose("terms", sides, sides[-1], rule=reduce_along.__name__)
         if part:
@@ -164,7 +164,7 @@ def reduce_along(s: Schedule, op: ComputeOp, machine: Machine, reads: Reads, *, 
     stage.vectorize(vector)
 
 
-def _along(op: ComputeOp, reads: Reads) -> tuple[int, int]:
+def along_reduction(op: ComputeOp, reads: Reads) -> tuple[int, int]:
     """Return how many last axes of a reduction all moving reads are contiguous along, and the product of their extents or 0."""
     axes = op.reduce_axis
     moving = [load for load in reads.of(op) if any(axis.var in free_vars(index) for index in load.indices for axis in axes)]

@@ -19,12 +19,12 @@ def schedule_rows(s: Schedule, flow: Flow, done: set[Operation], machine: Machin
 
     Decisions: vector, elements of a stage's vectors; parallel, whether threads share the rows.
     """
-    early = _needed_by(flow, done)
+    early = needed_by(flow, done)
     ops = [op for op in flow.computes() if op not in done and op not in reads.inlined and op not in early]
     if len(ops) < 2 or [op for op in ops if flow.is_output(op)] != ops[-1:] or not is_injective(ops[-1]):
         return set()
     *before, last = ops
-    lead = _lead(ops, reads)
+    lead = lead_of(ops, reads)
     if not lead or not any(op.reduce_axis for op in before) or any(op.name == "block_channels" for op in before):
         return set()  # a change of layout has a schedule of its own
     rows, row = prod(extents(last)[:lead]), prod(extents(last)[lead:])
@@ -47,7 +47,7 @@ def schedule_rows(s: Schedule, flow: Flow, done: set[Operation], machine: Machin
     return {*ops}
 
 
-def _needed_by(flow: Flow, done: set[Operation]) -> set[Operation]:
+def needed_by(flow: Flow, done: set[Operation]) -> set[Operation]:
     """Return what operations of `done` depend on: it is made before them, which no loop over rows of the output is."""
     found: set[Operation] = set()
     for op in reversed(flow.ops):
@@ -56,7 +56,7 @@ def _needed_by(flow: Flow, done: set[Operation]) -> set[Operation]:
     return found
 
 
-def _lead(ops: list[ComputeOp], reads: Reads) -> int:
+def lead_of(ops: list[ComputeOp], reads: Reads) -> int:
     """Return how many of the first dimensions count rows in all operations alike; 0 if none do."""
     sizes, made = extents(ops[-1]), {*ops}
     lead = len(sizes) - 1

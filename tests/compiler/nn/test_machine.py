@@ -19,8 +19,8 @@ from vtakit.compiler.nn.conv.winograd_forms import Conv3x3, best_tile, cut, dire
 from vtakit.compiler.nn.cpu.tiles import pixel_tile, pixel_tiles, step_cycles, stream_step_cycles
 
 ROOT = Path(__file__).parents[3]
-RULES = ("compiler/nn/**/*_cpu.py", "compiler/nn/cpu/*.py", "compiler/nn/conv/winograd_forms.py", "compiler/graph/fusion.py",
-         "compiler/graph/lower.py", "compiler/graph/passes/*.py")
+RULES = ("compiler/nn/**/*_cpu.py", "compiler/nn/cpu/*.py", "compiler/nn/gpu/[!m]*.py", "compiler/nn/conv/winograd_forms.py",
+         "compiler/graph/fusion.py", "compiler/graph/lower.py", "compiler/graph/passes/*.py")
 
 # Numbers of rules and passes, and why they are no facts about a machine.
 BOUNDS = "bounds what is searched, or how long code gets"
@@ -48,6 +48,17 @@ CONSTANTS = {
     "packed_bytes": {"_MOST_BYTE": FORMAT, "_SHORT_SHIFT": FORMAT},
     "bit_serial": {"MOST_FEW": FORM, "_TOGETHER": FORMAT},
     "cse": {"_HASHED_BYTES": BOUNDS},
+    "gpu.elements": {"THREADS": FORM, "REPEATS": BOUNDS},
+    "gpu.grid": {"MOST_BLOCKS": FORMAT},
+    "gpu.host_loops": {"MOST_STEPS": BOUNDS},
+    "gpu.products": {"MOST_PARTS": BOUNDS, "WRITTEN": BOUNDS},
+    "gpu.reductions": {"FEW_TERMS": FORM, "FEW_TAPS": FORM, "WRITTEN": BOUNDS, "EACH": FORM},
+    "gpu.rows": {"SHORT": FORM, "EACH": FORM},
+    "gpu.tiles": {"BLOCK_SIDES": BOUNDS, "THREAD_SIDES": BOUNDS, "MOST_THREADS": BOUNDS, "REST": FORM,
+                  "OTHER_REGISTERS": FORM, "ACROSS": FORM, "VECTOR": FORM, "DEPTHS": BOUNDS},
+    "gpu.tensor_cores": {"COPY_BYTES": FORMAT, "WARPS": FORMAT, "MOST_BYTES": FORMAT, "TALL": FORM, "TILES": BOUNDS,
+                         "GROUP_TILES": BOUNDS},
+    "gpu.transposes": {"SHORT": FORM, "LINES": FORM},
     "fold": {"MOST_GROWTH_BYTES": BOUNDS},
 }
 
@@ -66,12 +77,17 @@ def numbers(path: Path) -> set[str]:
     return found
 
 
+def stem(path: Path) -> str:
+    """Return what `CONSTANTS` calls a file."""
+    return f"gpu.{path.stem}" if path.parent.name == "gpu" else path.stem
+
+
 def test_numbers_of_rules_and_passes_are_no_facts_about_a_machine():
     """A number that is one goes into `Machine`; any other is listed here with its reason."""
     files = {path for pattern in RULES for path in ROOT.glob(pattern)}
     assert len(files) > 25
     known = {name: {*reasons} for name, reasons in CONSTANTS.items()}
-    assert {path.stem: found for path in files if (found := numbers(path))} == known
+    assert {stem(path): found for path in files if (found := numbers(path))} == known
 
 
 def test_every_field_is_read_by_a_rule_a_pass_or_an_estimate():

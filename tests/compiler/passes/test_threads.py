@@ -216,7 +216,7 @@ def test_divergence_is_an_error_of_the_interpreter():
 # All-reduces
 
 
-def all_reduce(over, extents, number=1, width=None):
+def all_reduce(over, extents, number=1, width=None, **options):
     """The sum (or the greatest and its index) over threads of each row; returns the lowered function."""
     ty, tx = Var("ty"), Var("tx")
     rows, columns = extents
@@ -246,7 +246,7 @@ def all_reduce(over, extents, number=1, width=None):
     part = data[:, :width]
     axes = tuple({"x": 1, "y": 0}[o] for o in over)
     want = part.sum(axis=axes, keepdims=True) if number == 1 else part.argmax(axis=1)[:, None]
-    after = thread_sync(lower_all_reduce(flatten(before)))
+    after = thread_sync(lower_all_reduce(flatten(before), **options))
     for f in (before, after):
         np.testing.assert_array_equal(run(f, data), np.broadcast_to(want, data.shape))
     return after
@@ -258,6 +258,13 @@ def test_a_reduction_within_a_warp_uses_shuffles(columns):
     after = all_reduce("x", (3, columns))
     assert not calls(after, "sync")
     assert len(calls(after, "shuffle_down")) == columns.bit_length() - 1
+
+
+@pytest.mark.parametrize("columns", [2, 8, 32])
+def test_without_shuffles_a_reduction_within_a_warp_is_a_tree_in_shared_memory(columns):
+    after = all_reduce("x", (3, columns), shuffles=False)
+    assert not calls(after, "shuffle_down")
+    assert calls(after, "sync")
 
 
 @pytest.mark.parametrize(("over", "extents"), [("x", (2, 7)), ("x", (1, 48)), ("y", (5, 4)), ("xy", (4, 6)), ("yx", (3, 3))])

@@ -30,6 +30,9 @@ B_shared.storage_align(i0, 32, 8)
 B_shared.prefetch(B, i1, 2)
 W_shared.set_scope("local")
 W_shared.double_buffer()
+B_shared.double_buffer(stages=3)
+B_shared.async_copy()
+B_shared.swizzle(64)
 W_shared.whole(i0)
 B.compute_inline()
 B.compute_root()
@@ -114,9 +117,9 @@ def test_several_outputs_and_rfactor():
     ("C.split(i, factor=", "line 1 of the trace cannot be read: '(' was never closed"),
     ("x = 3", "line 1 of the trace, 'x = 3', is no call of a primitive"),
     ("C.spilt(i, factor=2)", (
-        "step 0 of the trace: 'spilt' is no primitive of a stage: did you mean 'split'? Known: bind, choose, compute_at, "
-        "compute_inline, compute_root, double_buffer, env_threads, fuse, parallel, pragma, prefetch, reorder, set_scope, "
-        "set_store_predicate, split, storage_align, tensorize, unroll, vectorize, whole")),
+        "step 0 of the trace: 'spilt' is no primitive of a stage: did you mean 'split'? Known: async_copy, bind, choose, "
+        "compute_at, compute_inline, compute_root, double_buffer, env_threads, fuse, parallel, pragma, prefetch, reorder, "
+        "set_scope, set_store_predicate, split, storage_align, swizzle, tensorize, unroll, vectorize, whole")),
     ("shuffle(C)", (
         "step 0 of the trace: 'shuffle' is no primitive of a schedule: known: cache_read, cache_write, create_group, rfactor")),
     ("C.split(i, faktor=2)", (

@@ -12,6 +12,7 @@ from vtakit.compiler.codegen.llvm.text.module import Module
 from vtakit.compiler.codegen.llvm.text.operands import Value
 from vtakit.compiler.ir import expr as ir
 from vtakit.compiler.ir import stmt as st
+from vtakit.compiler.ir.buffer import Buffer
 
 
 class Context(ABC):
@@ -39,6 +40,10 @@ class Context(ABC):
     @abstractmethod
     def index(self, e: ir.Expr) -> Value:
         """Return an integer expression in 64 bits; a vector of them for a vector."""
+
+    def alignment(self, buffer: Buffer, first: ir.Expr) -> int:
+        """Return the alignment in bytes of a run of elements from an index on: an element's, as processors ask for no more."""
+        return buffer.dtype.scalar.bytes
 
     @abstractmethod
     def fail(self, code: Value) -> None:

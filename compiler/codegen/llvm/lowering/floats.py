@@ -1,8 +1,8 @@
 """float16 and bfloat16: between their bits in memory and float32 in registers.
 
 Instructions are used where the target has them. Elsewhere integer arithmetic does the same, because LLVM would call functions
-of a compiler's runtime library, which a Python process or a WebAssembly module need not have. bfloat16 always goes that way:
-x86's own conversion loses subnormal numbers.
+of a compiler's runtime library, which a Python process or a WebAssembly module need not have. On processors bfloat16 always goes
+that way: x86's own conversion loses subnormal numbers. GPUs convert both types, and make one NaN of all.
 """
 
 from vtakit.compiler.codegen.llvm.target import Target
@@ -15,7 +15,7 @@ _INFINITY = 0x7F800000  # the bits of a float32
 
 
 def _has_half(target: Target) -> bool:
-    return target.arch == "aarch64" or target.has("f16c")
+    return target.arch in ("aarch64", "nvptx64") or target.has("f16c")
 
 
 class _Ints:
@@ -55,6 +55,8 @@ def to_bits(b: Builder, target: Target, dtype: DType, value: Value) -> Value:
     """The bits (i16) of a float32 rounded to nearest even."""
     word, short = ty.like("i32", value.type), ty.like("i16", value.type)
     i = _Ints(b, word)
+    if dtype.code == "bfloat" and target.arch == "nvptx64":
+        return b.bitcast(b.convert("fptrunc", value, ty.like("bfloat", value.type)), short)
     if dtype.code == "bfloat":
         return b.convert("trunc", i("lshr", _bfloat_word(b, value), 16), short)
     if _has_half(target):
@@ -85,7 +87,7 @@ def _bfloat_word(b: Builder, value: Value) -> Value:
 
 def round_to(b: Builder, target: Target, dtype: DType, value: Value) -> Value:
     """A float32 as float16 or bfloat16 can hold it, still in a float32."""
-    if dtype.code == "bfloat":
+    if dtype.code == "bfloat" and target.arch != "nvptx64":
         kept = int_constant(ty.like("i32", value.type), 0xFFFF0000)
         return b.bitcast(b.op("and", _bfloat_word(b, value), kept), value.type)
     return from_bits(b, target, dtype, to_bits(b, target, dtype, value))

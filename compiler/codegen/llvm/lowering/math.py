@@ -26,12 +26,12 @@ _LOG = (
     0.06757530570030212, -0.11694324761629105, 0.1189352497458458, -0.12403086572885513, 0.1421855241060257, -0.16668090224266052,
     0.2000216692686081, -0.25000008940696716, 0.3333331048488617,
 )
-_TANH = (-0.005717036779969931, 0.020650578662753105, -0.05374349653720856, 0.13331490755081177, -0.3333328366279602)
-_ERF = (
+TANH = (-0.005717036779969931, 0.020650578662753105, -0.05374349653720856, 0.13331490755081177, -0.3333328366279602)
+ERF = (
     8.345225069206208e-05, -0.0008137437398545444, 0.005200634244829416, -0.02685927040874958, 0.11283694207668304,
     -0.37612634897232056, 0.12837916612625122,
 )
-_ERFC = (  # -log(erfc(t)) = t + t * p(t)
+ERFC = (  # -log(erfc(t)) = t + t * p(t)
     1.1522463864821475e-05, -0.00032565437140874565, 0.0036537705454975367, -0.023785360157489777, 0.1062631607055664,
     0.6351358890533447, 0.1286521703004837,
 )
@@ -182,7 +182,7 @@ def _tanh(f: Float32, x: Value) -> Value:
     """Up to 0.625 x + x**3 p(x**2), beyond 1 - 2 / (exp(2 |x|) + 1)."""
     b = f.b
     size, z = f.abs(x), f.mul(x, x)
-    small = f.fma(f.mul(z, x), f.polynomial(z, _TANH), x)
+    small = f.fma(f.mul(z, x), f.polynomial(z, TANH), x)
     large = f.sub(1.0, f.div(2.0, f.add(_exp(f, f.add(size, size)), 1.0)))
     return f.copysign(b.select(b.fcmp("ogt", size, f.const(0.625)), large, small), x)  # of -0.0 too
 
@@ -191,10 +191,10 @@ def _erf(f: Float32, x: Value) -> Value:
     """Up to 0.927 x + x p(x**2), beyond 1 - exp(-t - t p(t)) of t = |x|; from 4 on it is 1."""
     b = f.b
     z = f.mul(x, x)
-    small = f.fma(f.polynomial(z, _ERF), x, x)
+    small = f.fma(f.polynomial(z, ERF), x, x)
     size = f.abs(x)
     t = f.clamp(size, 0.0, 4.0)
-    power = f.fma(f.polynomial(t, _ERFC), t, t)
+    power = f.fma(f.polynomial(t, ERFC), t, t)
     large = f.sub(1.0, _exp(f, b.fneg(power)))
     return b.select(b.fcmp("ogt", size, f.const(0.927)), f.copysign(large, x), small)
 

@@ -1,7 +1,6 @@
 """Loads and stores: contiguous, reversed, broadcast, gathered; under a mask if one is set."""
 
-from typing import NamedTuple
-
+from vtakit.compiler.codegen.lanes import Lanes, lanes_of
 from vtakit.compiler.codegen.llvm.errors import CodegenError
 from vtakit.compiler.codegen.llvm.lowering.context import Context
 from vtakit.compiler.codegen.llvm.lowering.floats import from_bits, suffix, to_bits
@@ -10,36 +9,7 @@ from vtakit.compiler.codegen.llvm.text.operands import Value, float_constant, in
 from vtakit.compiler.ir import expr as ir
 from vtakit.compiler.ir.buffer import Buffer
 from vtakit.compiler.ir.dtypes import DType
-from vtakit.compiler.ir.ops import binary
 from vtakit.compiler.ir.values import value_of
-
-
-class _Lanes(NamedTuple):
-    """An index whose lanes are ``base + stride * lane``."""
-
-    base: ir.Expr
-    stride: ir.Expr
-    lanes: int
-
-
-def _lanes(e: ir.Expr) -> _Lanes | None:
-    """Return an index as base and stride if it is one sum of ramps and broadcasts, else None."""
-    match e:
-        case ir.Ramp():
-            return _Lanes(e.base, e.stride, e.lanes)
-        case ir.Broadcast():
-            return _Lanes(e.value, ir.IntImm(0, e.value.dtype), e.lanes)
-        case ir.Add() | ir.Sub():
-            a, b = _lanes(e.a), _lanes(e.b)
-            if a and b:
-                return _Lanes(binary(type(e), a.base, b.base), binary(type(e), a.stride, b.stride), a.lanes)
-        case ir.Mul():
-            a, b = _lanes(e.a), _lanes(e.b)
-            if a and b and value_of(b.stride) == 0:
-                return _Lanes(binary(ir.Mul, a.base, b.base), binary(ir.Mul, a.stride, b.base), a.lanes)
-            if a and b and value_of(a.stride) == 0:
-                return _Lanes(binary(ir.Mul, b.base, a.base), binary(ir.Mul, b.stride, a.base), a.lanes)
-    return None
 
 
 def _only_index(buffer: Buffer, indices: tuple[ir.Expr, ...]) -> ir.Expr:
@@ -75,12 +45,12 @@ def load(x: Context, e: ir.Load) -> Value:
     kind = ty.scalar(ty.memory_type(dtype))
     count = e.dtype.lanes if e.dtype.lanes > 1 else 0
     to, align = ty.vector(kind, count), dtype.scalar.bytes
-    lanes = _lanes(index) if index.dtype.lanes > 1 else None
+    lanes = lanes_of(index) if index.dtype.lanes > 1 else None
     step = value_of(lanes.stride) if lanes else None
     if index.dtype.lanes == 1:
         raw = b.load(to, element(x, e.buffer, index), align)
     elif lanes and step == 1:
-        raw = _load_run(x, to, element(x, e.buffer, lanes.base), align, x.mask)
+        raw = _load_run(x, to, element(x, e.buffer, lanes.base), x.alignment(e.buffer, lanes.base), x.mask)
     elif dtype.lanes > 1:
         raise CodegenError(f"{e} gathers vectors: elements of {dtype} can be read one at a time, or in a row")
     elif lanes and step == 0 and x.mask is None:
@@ -88,7 +58,7 @@ def load(x: Context, e: ir.Load) -> Value:
     elif lanes and step == -1:
         first = lanes.base - (lanes.lanes - 1)
         mask = None if x.mask is None else _reverse(x, x.mask)
-        raw = _reverse(x, _load_run(x, to, element(x, e.buffer, first), align, mask))
+        raw = _reverse(x, _load_run(x, to, element(x, e.buffer, first), x.alignment(e.buffer, first), mask))
     elif lanes and step == 2 and x.mask is None:
         raw = _load_every_second(x, kind, e.buffer, lanes, align)
     else:
@@ -110,7 +80,7 @@ def store(x: Context, buffer: Buffer, indices: tuple[ir.Expr, ...], value: ir.Ex
         )
     raw = _to_memory(x, dtype, x.value(value))
     align = dtype.scalar.bytes
-    lanes = _lanes(index) if index.dtype.lanes > 1 else None
+    lanes = lanes_of(index) if index.dtype.lanes > 1 else None
     step = value_of(lanes.stride) if lanes else None
     if index.dtype.lanes == 1:
         if x.mask is not None:
@@ -119,7 +89,7 @@ def store(x: Context, buffer: Buffer, indices: tuple[ir.Expr, ...], value: ir.Ex
             )
         b.store(raw, element(x, buffer, index), align)
     elif lanes and step == 1:
-        _store_run(x, raw, element(x, buffer, lanes.base), align, x.mask)
+        _store_run(x, raw, element(x, buffer, lanes.base), x.alignment(buffer, lanes.base), x.mask)
     elif dtype.lanes > 1:
         raise CodegenError(
             f"{buffer.name}[{index}] scatters vectors: elements of {dtype} can be written one at a time, or in a row"
@@ -127,7 +97,7 @@ def store(x: Context, buffer: Buffer, indices: tuple[ir.Expr, ...], value: ir.Ex
     elif lanes and step == -1:
         first = lanes.base - (lanes.lanes - 1)
         mask = None if x.mask is None else _reverse(x, x.mask)
-        _store_run(x, _reverse(x, raw), element(x, buffer, first), align, mask)
+        _store_run(x, _reverse(x, raw), element(x, buffer, first), x.alignment(buffer, first), mask)
     else:
         count = index.dtype.lanes
         where = _scattered(x, buffer, index, lanes)
@@ -135,7 +105,7 @@ def store(x: Context, buffer: Buffer, indices: tuple[ir.Expr, ...], value: ir.Ex
         b.intrinsic(name, "void", raw, where, int_constant("i32", align), _all(x, count))
 
 
-def _scattered(x: Context, buffer: Buffer, index: ir.Expr, lanes: _Lanes | None) -> Value:
+def _scattered(x: Context, buffer: Buffer, index: ir.Expr, lanes: Lanes | None) -> Value:
     """Return the addresses of a vector's elements.
 
     A constant distance apart, they are one address and constants, which LLVM takes as they are for an instruction that gathers or
@@ -154,7 +124,7 @@ def _load_run(x: Context, to: str, address: Value, align: int, mask: Value | Non
     return x.b.intrinsic(f"masked.load.{suffix(to)}.p0", to, address, int_constant("i32", align), mask, _nothing(to))
 
 
-def _load_every_second(x: Context, kind: str, buffer: Buffer, lanes: _Lanes, align: int) -> Value:
+def _load_every_second(x: Context, kind: str, buffer: Buffer, lanes: Lanes, align: int) -> Value:
     """Return every second element of two runs, from the first on and up to the last; a gather takes a load for each.
 
     What lies between the elements is in the same memory.

@@ -73,6 +73,12 @@ class Module:
         self._loops.append(f"{name} = distinct !{{{name}, !3}}")
         return name
 
+    def unrolled_loop(self) -> str:
+        """Metadata for the branch back of a loop that LLVM is to unroll whole."""
+        name = f"!{len(self._loops) + 4}"
+        self._loops.append(f'{name} = distinct !{{{name}, !{{!"llvm.loop.unroll.full"}}}}')
+        return name
+
     def string(self, text: str) -> Value:
         """The address of a constant string, with a 0 at its end."""
         name = self._strings.setdefault(text, f"@{self.name}.string.{len(self._strings)}")
