@@ -1,0 +1,1 @@
+"""Kernels in C-like languages: one emitter of the low "gpu" form, and a dialect object for each language."""
