@@ -1,0 +1,1 @@
+"""Schedules of operators for a GPU, which need no tuning."""
