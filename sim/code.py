@@ -25,7 +25,7 @@ from vtakit.cache.entry import read
 from vtakit.cache.place import cache_folder, trouble, warn
 
 _FILE = "code.zip"
-_SIMULATORS = {"fsim": "functional simulator", "cycle": "cycle model"}  # by kind of entry
+_SIMULATORS = {"fsim": "functional simulator", "cycle": "cycle model", "ptx": "emulator of PTX"}  # by kind of entry
 _LOCK = threading.Lock()  # for numba's setting of its folder, which all threads share
 
 

@@ -1,0 +1,1 @@
+"""PTX as text: syntax tree and parser."""
