@@ -21,7 +21,7 @@ from vtakit.runtime.memory import Memory, memory_of
 from vtakit.runtime.placement import Placement, placement_of
 from vtakit.runtime.profile import Profile
 from vtakit.runtime.report.report import Report
-from vtakit.runtime.target import Array, Image, Opening
+from vtakit.runtime.target import Array, Engine, Image, Opening
 from vtakit.runtime.targets import check_opening
 from vtakit.runtime.timed import Timed
 
@@ -143,6 +143,13 @@ class Module:
                 engine.run(part, placed_values)
         self._made = made = {name: array for name, (array, _) in zip(self._names, results, strict=True)}
         return made.copy()
+
+    def engine(self, kind: str) -> Engine:
+        """Return what runs the parts of a kind, as "cuda". Raises InputError if the model has none, or cannot run here."""
+        for part, engine in self._steps:
+            if part.kind == kind:
+                return engine
+        raise InputError(f"model {self.image.name!r} has no part of kind {kind!r} that runs here")
 
     @property
     def counters(self) -> tuple[dict[str, int], ...]:

@@ -8,7 +8,8 @@ from vtakit.base.errors import one_of
 from vtakit.runtime.target import Opening, Target, TargetError
 from vtakit.sim.api import device_kind, unknown_device
 
-_OURS = {"llvm": ("vtakit.runtime.cpu.target", "Cpu"), "vta": ("vtakit.runtime.vta.target", "Vta")}
+_OURS = {"llvm": ("vtakit.runtime.cpu.target", "Cpu"), "vta": ("vtakit.runtime.vta.target", "Vta"),
+         "cuda": ("vtakit.runtime.cuda.target", "Cuda"), "opencl": ("vtakit.runtime.opencl.target", "OpenCl")}
 _OTHERS: dict[str, type[Target]] = {}
 
 

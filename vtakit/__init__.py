@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from vtakit import boards, compiler, hw, models, runtime, sim, te, tune
     from vtakit.compiler.lower import lower
     from vtakit.runtime.build import build
+    from vtakit.runtime.cuda.arrays import device_array
     from vtakit.runtime.model import compile, decisions, load
     from vtakit.runtime.quantize import quantize
     from vtakit.runtime.targets import target, targets
@@ -19,14 +20,14 @@ __version__ = "0.1.0"
 _PARTS = ("boards", "compiler", "hw", "models", "runtime", "sim", "te", "tune")
 _NAMES = {  # a function or class, and the module that has it
     "build": "vtakit.runtime.build", "compile": "vtakit.runtime.model", "decisions": "vtakit.runtime.model",
-    "load": "vtakit.runtime.model",
+    "device_array": "vtakit.runtime.cuda.arrays", "load": "vtakit.runtime.model",
     "lower": "vtakit.compiler.lower", "quantize": "vtakit.runtime.quantize",
     "target": "vtakit.runtime.targets", "targets": "vtakit.runtime.targets",
 }
 
 __all__ = [
-    "__version__", "boards", "build", "compile", "compiler", "decisions", "hw", "load", "lower", "models", "quantize", "runtime",
-    "sim", "target", "targets", "te", "tune",
+    "__version__", "boards", "build", "compile", "compiler", "decisions", "device_array", "hw", "load", "lower", "models",
+    "quantize", "runtime", "sim", "target", "targets", "te", "tune",
 ]
 
 

@@ -45,9 +45,12 @@ def add_model(parser: argparse.ArgumentParser, *others: str, makes_code: bool = 
     kinds = ", ".join(["ONNX model", ".pt2 file of torch.export", *others])
     parser.add_argument("model", type=Path, metavar="MODEL", help=kinds)
     parser.add_argument("--target", default="llvm", action=_TargetAction,
-                        help="llvm, this machine (default); vta, the accelerator; a machine such as aarch64-linux-gnu; or help, "
+                        help="llvm, this machine (default); vta, the accelerator; cuda or opencl, a GPU; a machine such as "
+                        "aarch64-linux-gnu; or help, "
                         "which lists them")
     parser.add_argument("--cpu", default="", metavar="NAME", help="LLVM's name of a processor, such as x86-64-v3 or neoverse-n1")
+    parser.add_argument("--arch", metavar="NAME",
+                        help="architecture of an NVIDIA GPU, such as sm_90a (that of the first GPU, else sm_80)")
     parser.add_argument("--machine", type=Path, action=_MachineAction, metavar="FILE.json",
                         help="fields of the processor's record that differ from what the compiler assumes of it, such as "
                         "l2_bytes; or help, which lists the fields, with the values for this machine, or for the --target and "
@@ -195,7 +198,8 @@ def target_of(args: argparse.Namespace, host: str | None) -> "Target":
         raise VtakitError(f"--target {word!r} is unknown; {one_of((*targets(), 'aarch64-linux-gnu'), word)}")
     if name != word:
         options["triple"] = word
-    options |= {name: getattr(args, name) for name in ("config", "system", "isa", "machine") if getattr(args, name) is not None}
+    options |= {name: getattr(args, name) for name in ("config", "system", "isa", "machine", "arch")
+                if getattr(args, name) is not None}
     if core := core_of(args):
         if "core" not in find_class(name).options:
             raise VtakitError(f"options of a smaller core go with --target vta; this is --target {word}")
@@ -225,11 +229,11 @@ def module_of(args: argparse.Namespace) -> "Module":
         return compiled(args, device=device, **options)
     from vtakit.runtime.model import load
 
-    given = any(getattr(args, name, None) is not None for name in ("config", "isa", "machine", "decisions", "tuned"))
+    given = any(getattr(args, name, None) is not None for name in ("config", "isa", "machine", "arch", "decisions", "tuned"))
     given = given or bool(core_of(args))
     if args.shape or args.batch != 1 or args.precision != "float32" or given:
-        raise VtakitError(f"{str(args.model)!r} is compiled already: --shape, --batch, --config, --isa, --machine, --precision, "
-                          "--decisions, --tuned and options of a smaller core go with a model that is not")
+        raise VtakitError(f"{str(args.model)!r} is compiled already: --shape, --batch, --config, --isa, --machine, --arch, "
+                          "--precision, --decisions, --tuned and options of a smaller core go with a model that is not")
     options = simulated_system(args, device) | board_options(args)
     return load(args.model, device, trusted=args.trusted or None, recompile=args.recompile, **options)
 

@@ -29,6 +29,8 @@ _JOBS = {
     "board": "running models on a board at a serial port",
     "plot": "pictures and HTML pages of reports",
     "tune": "tuning of models, templates and expressions, here and on workers",
+    "gpu": "machine code for NVIDIA GPUs, running on them, and the emulator of PTX",
+    "opencl": "functions and models on OpenCL devices, one on the processor among them",
     "sign": "signing module files, and loading only signed ones",
     "demo": "the job of `make demo`",
     "torch": "importing PyTorch models",
@@ -91,6 +93,7 @@ def run(args: argparse.Namespace) -> int:
         state = "ready" if all(f.ok for f in findings if f.job == job) else "not ready"
         there.print(f"{job}: {state} ({_JOBS[job]})", highlight=False, soft_wrap=True)
     _boards(there)
+    _gpus(there)
     _machine(there)
     _cache(there)
     asked = args.jobs or ["core"]
@@ -117,6 +120,26 @@ def _boards(there: "Console") -> None:
     build = "ready to build a project of `vtakit vivado`" if not missing else f"to build it, install {' and '.join(missing)}"
     for name in VIVADO_BOARDS:
         there.print(f"board {name}: {build}; to be used from the board itself", highlight=False, soft_wrap=True, markup=False)
+
+
+def _gpus(there: "Console") -> None:
+    """Print NVIDIA's GPUs and the assembler, or what is missing; nothing is run on a GPU."""
+    from vtakit.compiler.codegen.nvptx.ptxas import find_ptxas, version_of
+    from vtakit.runtime.cuda import driver
+    from vtakit.runtime.cuda.device import cuda_devices
+
+    why = driver.missing()
+    tool = find_ptxas()
+    version = None if tool is None else version_of(tool)
+    made = "no ptxas, so modules hold PTX alone" if version is None else f"ptxas {version[0]}.{version[1]}"
+    if why:
+        there.print(f"gpu: {why}; {made}", highlight=False, markup=False, soft_wrap=True)
+        return
+    major, minor = driver.version()
+    for each in cuda_devices():
+        text = (f"{each.title}, {each.arch.name}, {each.memory_bytes / (1 << 30):,.0f} GiB, {each.processors} multiprocessors, "
+                f"driver for CUDA {major}.{minor}; {made}")
+        there.print(f"gpu {each.name}: {text}", highlight=False, markup=False, soft_wrap=True)
 
 
 def _machine(there: "Console") -> None:

@@ -1,0 +1,1 @@
+"""Kernels in OpenCL C on any OpenCL device, through pyopencl: target "opencl"."""
