@@ -261,24 +261,29 @@ def run(function: Function, a: np.ndarray, rows: int) -> np.ndarray:
     return out
 
 
-def check_one(seed: int) -> str:
-    """One program; returns its kind of target. Raises AssertionError with the seed, the pass and both programs."""
+def drawn(seed: int) -> tuple[Function, np.ndarray, str]:
+    """The program of a seed, its input, and the kind of target that it is for."""
     generator = Generator(seed)
     function = generator.function()
-    kind = "gpu" if generator.gpu else "cpu"
     a = np.array(
         [[generator.rng.randint(0, 9) for _ in range(generator.columns)] for _ in range(generator.rows)],
         numpy_type(function.params[0].dtype),
     )
+    return function, a, "gpu" if generator.gpu else "cpu"
+
+
+def check_one(seed: int) -> str:
+    """One program; returns its kind of target. Raises AssertionError with the seed, the pass and both programs."""
+    function, a, kind = drawn(seed)
     check(function)
-    want = run(function, a, generator.rows)
+    want = run(function, a, len(a))
     before = function
     steps = [step for step in late_passes(kind) if step.name != "check_memory"]  # here the host computes too
     for step in steps:
         try:
             after = step.run(before)
             check(after, low=step is steps[-1])
-            got = run(after, a, generator.rows)
+            got = run(after, a, len(a))
         except Exception as error:
             raise AssertionError(f"seed {seed}, pass {step.name}: {error}\n\nbefore:\n{before}") from error
         if not np.array_equal(got, want):

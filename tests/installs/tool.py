@@ -28,8 +28,9 @@ from installs.wheels import IncompleteError, build_wheels
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
 JOBS = {  # and the jobs that are ready too once one is installed
-    "core": (), "sim": (), "fpga": (), "board": (), "plot": (), "tune": (), "torch": (), "sign": (), "demo": ("sim", "plot"),
-    "dev": ("sim", "board", "plot", "sign", "tune", "demo"),
+    "core": (), "sim": (), "fpga": (), "board": (), "plot": (), "tune": (), "torch": (), "gpu": (),
+    "opencl": (), "sign": (), "demo": ("sim", "plot"),
+    "dev": ("sim", "board", "plot", "gpu", "opencl", "sign", "tune", "demo"),
 }
 INSTALL_SECONDS, RUN_SECONDS, DOCTOR_SECONDS = 1200, 900, 120
 TAIL_LINES = 25

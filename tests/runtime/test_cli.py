@@ -299,7 +299,8 @@ WRONG = {
         "vtakit fuzz: cannot read configuration file 'nope.json': No such file or directory"
     ),
     ("doctor", "simm"): (
-        "vtakit doctor: unknown job 'simm'; did you mean 'sim'? Known: board, core, demo, dev, fpga, plot, sign, sim, torch, tune"
+        "vtakit doctor: unknown job 'simm'; did you mean 'sim'? "
+        "Known: board, core, demo, dev, fpga, gpu, opencl, plot, sign, sim, torch, tune"
     ),
 }
 

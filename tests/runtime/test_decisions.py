@@ -277,12 +277,13 @@ def test_a_pool_on_a_slow_memory(int8):
 
 
 def test_the_pages_explain_every_decision():
-    """docs/tuning.md or docs/tuning_expressions.md has the name of each decision that a rule or a pass asks for."""
+    """A page about decisions has the name of each decision that a rule or a pass asks for."""
     root = Path(__file__).parents[2]
     asked = re.compile(r'(?:choose|ask)\((?:[\w.\[\]()]+, )?"(\w+)"')
     names = {name for path in (root / "compiler").rglob("*.py") for name in asked.findall(path.read_text())}
     assert len(names) > 25
-    page = "".join([(root / "docs" / f"{name}.md").read_text() for name in ("tuning", "tuning_expressions")])
+    pages = ("tuning", "tuning_expressions", "gpu", "tensor_cores")
+    page = "".join([(root / "docs" / f"{name}.md").read_text() for name in pages])
     assert {name for name in names if not re.search(rf"[`.]{name}`", page)} == set()
 
 

@@ -83,18 +83,19 @@ def test_open_sizes_are_options(files, capsys):
     (["compile", "net.onnx", "-o", "a.vtak", "--dump", "net.onnx/passes"],
      "vtakit compile: cannot make the folder 'net.onnx/passes': Not a directory"),
     (["compile", "net.onnx", "-o", "a.vtak", "--target", "vta2"],
-     "vtakit compile: --target 'vta2' is unknown; did you mean 'vta'? Known: aarch64-linux-gnu, llvm, vta"),
+     "vtakit compile: --target 'vta2' is unknown; did you mean 'vta'? Known: aarch64-linux-gnu, cuda, llvm, opencl, vta"),
     (["compile", "net.onnx", "-o", "a.vtak", "--shape", "x"], "vtakit compile: --shape takes NAME=N,N,…, got 'x'"),
     (["compile", "net.onnx", "-o", "a.vtak", "--shape", "x=1", "--shape", "x=2"], "vtakit compile: --shape names 'x' twice"),
     (["compile", "none.onnx", "-o", "a.vtak"], "vtakit compile: cannot read the model 'none.onnx': No such file or directory"),
     (["run", "net.onnx"], ("vtakit run: the model needs 'x' (float32[1, 3, 16, 16]), and --input is not given: write the arrays "
                            "with numpy.savez('IN.npz', x=…) and give --input IN.npz")),
     (["run", "net.onnx", "--device", "gpu"],
-     "vtakit run: unknown device 'gpu'; did you mean 'cpu'? Known: board, cpu, cycle, fsim, original, pynq, rtl, sim:ulx3s, uio"),
+     ("vtakit run: unknown device 'gpu'; did you mean 'cpu'? Known: board, cpu, cuda, cycle, emulator, fsim, opencl, original, "
+      "pynq, rtl, sim:ulx3s, uio")),
     (["run", "net.onnx", "--input", "none.npz"], "vtakit run: cannot read --input 'none.npz': No such file or directory"),
     (["run", "none.vtak", "--input", "in.npz"], "vtakit run: cannot read module file 'none.vtak': No such file or directory"),
     (["run", "none.vtak", "--batch", "2"],
-     ("vtakit run: 'none.vtak' is compiled already: --shape, --batch, --config, --isa, --machine, --precision, "
+     ("vtakit run: 'none.vtak' is compiled already: --shape, --batch, --config, --isa, --machine, --arch, --precision, "
       "--decisions, --tuned and options of a smaller core go with a model that is not")),
     (["run", "net.onnx", "--input", "in.npz", "--output", "o", "--json", "o"],
      "vtakit run: --output and --json both name the file 'o'; each needs one of its own"),
@@ -191,7 +192,7 @@ def test_a_quantized_model_runs_on_the_accelerator_as_on_the_cpu(quantized_files
     (["run", "q.onnx", "--config", "tiny"], "--config goes with --target vta; this is --target llvm"),
     (["run", "q.onnx", "--target", "vta", "--config", "huge"], None),
     (["run", "q.onnx", "--target", "vta", "--device", "gpu"],
-     "unknown device 'gpu'; did you mean 'cpu'? Known: board, cpu, cycle, fsim, original, pynq, rtl, sim:ulx3s, uio"),
+     "unknown device 'gpu'; did you mean 'cpu'? Known: board, cpu, cuda, cycle, … rtl, sim:ulx3s, uio"),
 ])
 def test_devices_that_do_not_go_with_a_target_are_told(quantized_files, capsys, words, sentence):
     told = fails(capsys, *words)

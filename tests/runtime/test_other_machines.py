@@ -83,7 +83,7 @@ def test_an_older_processor_of_this_architecture(cpu, model, tmp_path, capsys):
 
 
 @pytest.mark.parametrize(("words", "says"), [
-    (["--target", "aarch65"], "--target 'aarch65' is unknown; known: aarch64-linux-gnu, llvm, vta"),
+    (["--target", "aarch65"], "--target 'aarch65' is unknown; known: aarch64-linux-gnu, cuda, llvm, opencl, vta"),
     (["--target", "vta", "--cpu", "znver4"], "--cpu goes with --target llvm, or a machine; this is --target vta"),
     (["--cpu", "nonsense"], "LLVM says 'nonsense' is not a recognized processor for this target"),
     (["--target", "foo-bar-baz"], "LLVM has no target for the triple 'foo-bar-baz'"),

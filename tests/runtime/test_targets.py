@@ -92,6 +92,10 @@ class Interpreted(Target):
         return Machine(vector_bytes=self.vector_bytes)
 
     @property
+    def own_bytes(self) -> int:
+        return 1 << 16
+
+    @property
     def limits(self) -> Limits:
         return Limits(vector_bytes=self.vector_bytes)
 
@@ -205,7 +209,8 @@ def test_a_third_target_on_the_command_line(tmp_path, monkeypatch, capsys):
         cli.main(["compile", "--target", "help"])
     assert ended.value.code == 0
     said = capsys.readouterr().out
-    assert [line.split()[0] for line in said.splitlines()] == list(vtakit.targets()) == ["llvm", "vta", "interpreted"]
+    names = ["llvm", "vta", "cuda", "opencl", "interpreted"]
+    assert [line.split()[0] for line in said.splitlines()] == list(vtakit.targets()) == names
     assert "the interpreter of the loop programs" in said
 
 
@@ -225,7 +230,7 @@ def test_a_third_target_makes_functions_and_holds_them_to_its_limits():
 def test_names_options_and_devices_that_there_are_not(tmp_path):
     with raises(TargetError, "there is a target 'interpreted' already"):
         register(Interpreted)
-    with raises(TargetError, "unknown target 'interpretd'; did you mean 'interpreted'? Known: interpreted, llvm, vta"):
+    with raises(TargetError, "unknown target 'interpretd'; did you mean 'interpreted'? Known: cuda, …"):
         vtakit.target("interpretd")
     with raises(TargetError, "target 'vta' has no option 'vector_bytes'; it is one of target 'interpreted'"):
         vtakit.target("vta", vector_bytes=3)
@@ -238,7 +243,7 @@ def test_names_options_and_devices_that_there_are_not(tmp_path):
     for device, says in (
         ("fsim", f"device 'fsim' runs models for target 'vta' (--target vta); {wrong}"),
         ("python", f"device 'python' runs models for target 'interpreted' (--target interpreted); {wrong}"),
-        ("gpu", "unknown device 'gpu'; did you mean 'cpu'? Known: board, cpu, cycle, … rtl, sim:ulx3s, uio"),
+        ("gpu", "unknown device 'gpu'; did you mean 'cpu'? Known: board, cpu, cuda, cycle, … rtl, sim:ulx3s, uio"),
         (3, "3 is no device of target 'llvm', which runs on cpu"),
     ):
         with raises(TargetError, says):
@@ -254,7 +259,7 @@ def test_names_options_and_devices_that_there_are_not(tmp_path):
 def test_a_module_file_for_a_target_that_is_not_there(tmp_path):
     vtakit.compile(network(), "interpreted").save(tmp_path / "net.vtak")
     unregister(Interpreted)
-    with pytest.raises(VtakitError, match=r"net.vtak' is inconsistent: unknown target 'interpreted'; known: llvm, vta$"):
+    with pytest.raises(VtakitError, match=r"net.vtak' is inconsistent: unknown target 'interpreted'; known: cuda, llvm, .*"):
         vtakit.load(tmp_path / "net.vtak")
 
 
@@ -312,7 +317,7 @@ def test_the_accelerators_limits_are_its_scratchpads():
 
 
 @pytest.mark.parametrize(("name", "options", "message"), [
-    (["llvm"], {}, "unknown target ['llvm']; known: interpreted, llvm, vta"),
+    (["llvm"], {}, "unknown target ['llvm']; known: cuda, interpreted, llvm, opencl, vta"),
     ("llvm", {"cpu": 3}, "cpu of a target is 3 and must be text"),
     ("llvm", {"threads": "x"}, "threads of a target is 'x' and must be True or False"),
     ("llvm", {"features": "+avx2"}, "features of a target is '+avx2' and must be a tuple of text"),

@@ -188,7 +188,7 @@ def test_the_published_snippet(tiny, wanted):
     assert (module.get_num_inputs(), module.get_num_outputs()) == (1, 2)
     with raises(InputError, "… another graph, 'small' … graph … compiled from"):
         runtime.create("graph other():", lib, "fsim")
-    with raises(InputError, "model 'small' … accelerator … device 'fsim' or 'cycle' or 'rtl' or 'sim:ulx3s' or 'board'"):
+    with raises(InputError, "model 'small' … accelerator … device 'fsim' or 'cycle' or 'rtl' or 'sim:ulx3s' or 'board' …"):
         runtime.create(graph, lib)
     with raises(InputError, "the graph has 1 input, numbered from 0; there is no input 1"):
         module.set_input(1, GIVEN["x"])

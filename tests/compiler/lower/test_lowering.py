@@ -322,7 +322,7 @@ def test_what_is_said_of_memory_stands_on_its_allocation():
     s[a1].double_buffer()
     s[a1].storage_align(a1.op.axis[0], 8, 1)
     made = next(x for x in statements(lower(s, [a, a2]).body) if isinstance(x, st.Allocate))
-    assert dict(made.notes) == {"double_buffer": True, "storage_align": ((0, 8, 1),)}
+    assert dict(made.notes) == {"double_buffer": 2, "storage_align": ((0, 8, 1),)}
 
 
 def test_a_dimension_is_computed_whole_whatever_is_read():

@@ -30,10 +30,15 @@ def command(*words: str, status: int = 0) -> str:
 
 def refused(extra: str, *words: str) -> None:
     """Run a command that lacks a package: its last line is one sentence that names the extra."""
+    fails(f"'vtakit[{extra}]'", *words)
+
+
+def fails(named: str, *words: str) -> None:
+    """Run a command that cannot do what is asked: its last line is one sentence with `named` in it."""
     done = _run(words)
     said = done.stderr.splitlines() or [""]
-    fine = done.returncode == 2 and f"'vtakit[{extra}]'" in said[-1] and "Traceback" not in done.stderr
-    assert fine, f"{' '.join(words)}: status {done.returncode}, not a sentence that names {extra}\n{done.stdout}{done.stderr}"
+    fine = done.returncode == 2 and named in said[-1] and "Traceback" not in done.stderr
+    assert fine, f"{' '.join(words)}: status {done.returncode}, not a sentence that names {named}\n{done.stdout}{done.stderr}"
 
 
 def _run(words: tuple[str, ...]) -> subprocess.CompletedProcess[str]:
