@@ -11,13 +11,7 @@ from vtakit.compiler.codegen.gpu.launches import split
 from vtakit.compiler.codegen.llvm.errors import CodegenError
 from vtakit.compiler.codegen.nvptx.arch import DEFAULT_ARCH, Arch
 from vtakit.compiler.codegen.nvptx.network import CudaNetwork, compile_network
-from vtakit.compiler.graph.compile import compile_graph, decide
-from vtakit.compiler.graph.decisions import ModelDecisions
 from vtakit.compiler.graph.gpu import GpuKernels, GpuNetwork
-from vtakit.compiler.graph.ir import Graph, graph_text
-from vtakit.compiler.graph.passes.base import Seen, run_passes
-from vtakit.compiler.graph.passes.fold import Evaluate
-from vtakit.compiler.graph.passes.pipeline import passes_for_gpu
 from vtakit.compiler.ir.stmt import Function as Lowered
 from vtakit.compiler.lower import Limits
 from vtakit.compiler.nn.gpu.machine import machine_of_arch
@@ -29,12 +23,12 @@ from vtakit.runtime.cuda.engine import CudaEngine
 from vtakit.runtime.cuda.function import Function
 from vtakit.runtime.cuda.part import CudaPart
 from vtakit.runtime.fields import text
-from vtakit.runtime.source import Options
-from vtakit.runtime.target import Engine, Image, Opening, Part, Progress, Target, TargetError
+from vtakit.runtime.gpu_target import GpuTarget
+from vtakit.runtime.target import Engine, Image, Opening, Part, TargetError
 
 
 @dataclass(frozen=True)
-class Cuda(Target):
+class Cuda(GpuTarget):
     """An NVIDIA GPU.
 
     arch     : architecture by name, as "sm_90a"
@@ -49,6 +43,7 @@ class Cuda(Target):
     devices: ClassVar[tuple[str, ...]] = (KIND, EMULATOR)
     options: ClassVar[tuple[str, ...]] = ("arch", "contract")
     kinds: ClassVar[tuple[type[Part], ...]] = (CudaPart,)
+    part: ClassVar[type[CudaPart]] = CudaPart
 
     def __post_init__(self) -> None:
         try:
@@ -94,37 +89,11 @@ class Cuda(Target):
             raise TargetError(f"{given!r:.60} is no device of target 'cuda', which runs on {' or '.join(self.devices)}")
         return Function(split(self.late(function)), self.architecture, given, timeout_s=options.get("timeout_s", TIMEOUT_S))
 
-    def prepared(
-        self, graph: Graph, options: Options, evaluate: Evaluate, after: Seen | None = None,
-        decisions: ModelDecisions | None = None,
-    ) -> Graph:
-        """Return a graph after all passes, as kernels are made of it. Their decisions are added."""
-        return run_passes(graph, passes_for_gpu(evaluate, integer=options.integer, decisions=decisions), after)
-
     @property
     def kernels(self) -> GpuKernels:
-        """What schedules kernels and makes code of networks."""
+        """Back end of kernels: their schedules, and the PTX of networks."""
         machine = machine_of_arch(self.arch).changed({"tensor_cores": instructions_of(self.arch)})
         return GpuKernels(machine, make=partial(_network, self.architecture))
-
-    def compile(
-        self, graph: Graph, options: Options, evaluate: Evaluate, *, after: Seen | None = None, progress: Progress | None = None,
-        most_bytes: int | None = None,
-    ) -> Image:
-        """Compile a graph as one CUDA graph."""
-        decisions = ModelDecisions(options.decisions)
-        graph = self.prepared(graph, options, evaluate, after, decisions)
-        network = compile_graph(graph, self.kernels, decisions=decisions, progress=progress, most_bytes=most_bytes)
-        decisions.check()
-        part = CudaPart.of(network)
-        return Image(part.name, self, network.inputs, network.outputs, (), (part,), graph_text(graph))
-
-    def decisions(self, graph: Graph, options: Options, evaluate: Evaluate) -> ModelDecisions:
-        """Return the decisions of passes and schedules."""
-        found = ModelDecisions(options.decisions)
-        decide(self.prepared(graph, options, evaluate, decisions=found), self.kernels, found)
-        found.check()
-        return found
 
     def is_device(self, given: object) -> bool:
         """Return whether `given` is an open GPU."""

@@ -10,24 +10,18 @@ from vtakit.compiler.codegen.clike.kernel import source
 from vtakit.compiler.codegen.clike.network import SourceNetwork, network_source
 from vtakit.compiler.codegen.clike.opencl import OpenCL
 from vtakit.compiler.codegen.gpu.launches import split
-from vtakit.compiler.graph.compile import compile_graph, decide
-from vtakit.compiler.graph.decisions import ModelDecisions
 from vtakit.compiler.graph.gpu import GpuKernels, GpuNetwork
-from vtakit.compiler.graph.ir import Graph, graph_text
-from vtakit.compiler.graph.passes.base import Seen, run_passes
-from vtakit.compiler.graph.passes.fold import Evaluate
-from vtakit.compiler.graph.passes.pipeline import passes_for_gpu
 from vtakit.compiler.ir.stmt import Function as Lowered
 from vtakit.compiler.lower import Limits
 from vtakit.compiler.nn.gpu.machine import MACHINES
 from vtakit.compiler.passes import lower_late
 from vtakit.runtime.fields import number
+from vtakit.runtime.gpu_target import GpuTarget
 from vtakit.runtime.opencl.devices import KIND, Device, OpenClError, find
 from vtakit.runtime.opencl.engine import ALIGN, OpenClEngine
 from vtakit.runtime.opencl.function import Function
 from vtakit.runtime.opencl.part import OpenClPart
-from vtakit.runtime.source import Options
-from vtakit.runtime.target import Engine, Image, Opening, Part, Progress, Target, TargetError
+from vtakit.runtime.target import Engine, Image, Opening, Part, TargetError
 
 # What every device of a desktop or server has; a device may have more.
 THREADS, SHARED_BYTES = 256, 32 << 10
@@ -36,7 +30,7 @@ VECTOR_BYTES = 128  # of the widest vector of OpenCL C, 16 numbers of 64 bits
 
 
 @dataclass(frozen=True)
-class OpenCl(Target):
+class OpenCl(GpuTarget):
     """OpenCL C for devices of at least these limits.
 
     threads      : most threads of a block
@@ -53,6 +47,8 @@ class OpenCl(Target):
     devices: ClassVar[tuple[str, ...]] = (KIND,)
     options: ClassVar[tuple[str, ...]] = ("threads", "shared_bytes", "contract")
     kinds: ClassVar[tuple[type[Part], ...]] = (OpenClPart,)
+    part: ClassVar[type[OpenClPart]] = OpenClPart
+    align: ClassVar[int] = ALIGN
 
     @classmethod
     def make(
@@ -98,13 +94,6 @@ class OpenCl(Target):
         program = split(self.late(function))
         return Function(program, source(program, self.dialect), _device(options.get("device", KIND)))
 
-    def prepared(
-        self, graph: Graph, options: Options, evaluate: Evaluate, after: Seen | None = None,
-        decisions: ModelDecisions | None = None,
-    ) -> Graph:
-        """Return a graph after all passes, as kernels are made of it. Their decisions are added."""
-        return run_passes(graph, passes_for_gpu(evaluate, integer=options.integer, decisions=decisions), after)
-
     @property
     def kernels(self) -> GpuKernels:
         """Back end of kernels: their schedules, and the source of networks."""
@@ -112,25 +101,6 @@ class OpenCl(Target):
         if self.threads < machine.threads_per_block:
             machine = machine.changed({"threads_per_block": self.threads})
         return GpuKernels(machine, shuffles=False, make=partial(_network, self.dialect))
-
-    def compile(
-        self, graph: Graph, options: Options, evaluate: Evaluate, *, after: Seen | None = None, progress: Progress | None = None,
-        most_bytes: int | None = None,
-    ) -> Image:
-        """Compile a graph as kernels on one arena."""
-        decisions = ModelDecisions(options.decisions)
-        graph = self.prepared(graph, options, evaluate, after, decisions)
-        network = compile_graph(graph, self.kernels, decisions=decisions, progress=progress, most_bytes=most_bytes, align=ALIGN)
-        decisions.check()
-        part = OpenClPart.of(network)
-        return Image(part.name, self, network.inputs, network.outputs, (), (part,), graph_text(graph))
-
-    def decisions(self, graph: Graph, options: Options, evaluate: Evaluate) -> ModelDecisions:
-        """Return the decisions of passes and schedules."""
-        found = ModelDecisions(options.decisions)
-        decide(self.prepared(graph, options, evaluate, decisions=found), self.kernels, found)
-        found.check()
-        return found
 
     def is_device(self, given: object) -> bool:
         """Return whether `given` is an open OpenCL device."""
