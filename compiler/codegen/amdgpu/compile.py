@@ -14,10 +14,7 @@ from vtakit.compiler.codegen.llvm.errors import CodegenError
 from vtakit.compiler.codegen.llvm.passes import machine_code
 from vtakit.compiler.codegen.llvm.target import Target
 from vtakit.compiler.codegen.llvm.text.module import Module
-from vtakit.compiler.codegen.llvm.text.operands import Value
-from vtakit.compiler.codegen.nvptx.compile import bind, define_library, passed, share
-from vtakit.compiler.codegen.nvptx.kernel import Kernel
-from vtakit.compiler.ir.buffer import Buffer
+from vtakit.compiler.codegen.nvptx.compile import define_library, write_kernel
 from vtakit.compiler.ir.depth import deep
 from vtakit.compiler.lower import Limits
 
@@ -27,7 +24,6 @@ SHARED_BYTES = 64 << 10  # of a block (AMD Instinct MI200 and MI300 instruction 
 MOST_THREADS = 1024  # of a block
 VECTOR_BYTES = 16  # of one access
 LINKER = "ld.lld"
-_GLOBAL = "addrspace(1)"
 _FLAG = "!99999"  # behind the metadata of loops
 _CODE_OBJECT = '!{i32 1, !"amdhsa_code_object_version", i32 400}'
 LIMITS = Limits(threads=MOST_THREADS, vector_bytes=VECTOR_BYTES, scope_bytes={"shared": SHARED_BYTES})
@@ -72,27 +68,9 @@ def _write(module: Module, launch: Launch, arch: str) -> None:
     if launch.threads > MOST_THREADS or launch.shared_bytes > SHARED_BYTES:
         raise CodegenError(f"{launch.name} has blocks of {launch.threads} threads with {launch.shared_bytes} bytes of shared "
                            f"memory, and {arch} has {MOST_THREADS} and {SHARED_BYTES}: split its tiles by smaller factors")
-    kinds, names = [], [f"%p{i}" for i in range(len(launch.params))]
-    for param, name in zip(launch.params, names, strict=True):
-        if isinstance(param, Buffer):
-            writes = "" if param.data in launch.writes else " readonly"
-            kinds.append(f"ptr {_GLOBAL} noalias{writes} align {max(VECTOR_BYTES, param.align)} {name}")
-        else:
-            kinds.append(f"{passed(param)} {name}")
     size = f'"amdgpu-flat-work-group-size"="{launch.threads},{launch.threads}"'
-    b = AmdBuilder(f"define amdgpu_kernel void @{launch.name}({', '.join(kinds)}) nounwind {size}", module.declare)
-    module.declare.defined.add(launch.name)
-    x = Kernel(module, b, launch)
-    for param, name in zip(launch.params, names, strict=True):
-        if isinstance(param, Buffer):
-            x.memory[param.data] = b.generic(Value(name, f"ptr {_GLOBAL}"))
-        else:
-            bind(x, param, Value(name, passed(param)))
-    share(x, module, launch, SHARED_BYTES)
-    x.read_indices()
-    x.run(launch.body)
-    b.ret()
-    module.finish(b)
+    write_kernel(module, launch, lambda params: AmdBuilder(
+        f"define amdgpu_kernel void @{launch.name}({params}) nounwind {size}", module.declare), SHARED_BYTES)
 
 
 def _linked(made: bytes) -> bytes:

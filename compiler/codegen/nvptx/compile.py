@@ -1,6 +1,6 @@
 """Launches become PTX, and machine code where ptxas is installed."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from vtakit.compiler.codegen.gpu import Launch
@@ -64,13 +64,24 @@ def compile_launches(launches: Sequence[Launch], arch: Arch, *, cubin: bool = Tr
 
 
 def _write(module: Module, launch: Launch, arch: Arch) -> None:
-    """Add a launch's kernel to a module."""
     if launch.threads > MOST_THREADS:
         raise CodegenError(f"{launch.name} has blocks of {launch.threads} threads, and a block has at most {MOST_THREADS}: split "
                            "the axes bound to threadIdx by smaller factors")
     if launch.shared_bytes > arch.shared_bytes:
         raise CodegenError(f"{launch.name} needs {launch.shared_bytes} bytes of shared memory for a block, and {arch.name} has "
                            f"{arch.shared_bytes}: split the axes of its shared tiles by smaller factors")
+    write_kernel(module, launch, lambda params: KernelBuilder(
+        f"define ptx_kernel void @{launch.name}({params}) nounwind", module.declare))
+
+
+def write_kernel(
+    module: Module, launch: Launch, begin: Callable[[str], KernelBuilder], static_bytes: int = STATIC_BYTES
+) -> None:
+    """Add a launch's kernel to a module.
+
+    begin        : makes the builder of a function with these parameters
+    static_bytes : most shared memory that a kernel declares itself
+    """
     kinds, names = [], [f"%p{i}" for i in range(len(launch.params))]
     for param, name in zip(launch.params, names, strict=True):
         if isinstance(param, Buffer):
@@ -78,7 +89,7 @@ def _write(module: Module, launch: Launch, arch: Arch) -> None:
             kinds.append(f"ptr {_GLOBAL} noalias{writes} align {max(VECTOR_BYTES, param.align)} {name}")
         else:
             kinds.append(f"{passed(param)} {name}")
-    b = KernelBuilder(f"define ptx_kernel void @{launch.name}({', '.join(kinds)}) nounwind", module.declare)
+    b = begin(", ".join(kinds))
     module.declare.defined.add(launch.name)
     x = Kernel(module, b, launch)
     for param, name in zip(launch.params, names, strict=True):
@@ -86,7 +97,7 @@ def _write(module: Module, launch: Launch, arch: Arch) -> None:
             x.memory[param.data] = b.generic(Value(name, f"ptr {_GLOBAL}"))
         else:
             bind(x, param, Value(name, passed(param)))
-    share(x, module, launch)
+    share(x, module, launch, static_bytes)
     x.read_indices()
     x.run(launch.body)
     b.ret()
@@ -112,7 +123,7 @@ def bind(x: Kernel, param: Var, given: Value) -> None:
         x.values[param] = given
 
 
-def share(x: Kernel, module: Module, launch: Launch, static_bytes: int = STATIC_BYTES) -> None:
+def share(x: Kernel, module: Module, launch: Launch, static_bytes: int) -> None:
     """Give shared buffers their places in one array of the block; beyond `static_bytes` the launch sets its size."""
     if not launch.shared:
         return
