@@ -28,7 +28,7 @@ from vtakit.runtime.cuda.devices import find
 
 
 def versions(target: Any) -> dict[str, str]:
-    """What the figures are of."""
+    """Return the versions of what runs: Python, LLVM, packages, assembler, driver, device."""
     found = {"python": platform.python_version(), "llvm": ".".join(map(str, llvm.llvm_version_info))}
     for package in ("numpy", "llvmlite", "cuda-bindings", "ml_dtypes", "torch", "triton"):
         try:

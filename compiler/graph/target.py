@@ -12,7 +12,7 @@ from vtakit.compiler.te.tensor import Tensor
 
 
 class Estimates(Protocol):
-    """What the graph level asks of a machine's record."""
+    """Record of a machine, as far as the graph level reads it."""
 
     def threads_pay(self, macs: int, moved_bytes: int) -> bool:
         """Return whether a kernel is faster with all threads of a processor in its parallel loops.

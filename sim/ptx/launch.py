@@ -26,7 +26,7 @@ _MOST_THREADS, _MOST_SHARED = 1024, 227 * 1024
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Counters:
-    """What a launch did.
+    """Counters of a launch.
 
     warp_instructions, lane_instructions   by class; a lane instruction is one of one lane
     requests                               accesses to memory by warps

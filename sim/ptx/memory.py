@@ -85,7 +85,7 @@ class DeviceMemory:
         return found
 
     def undefined(self, address: int, size: int) -> int:
-        """How many of the bytes from an address on nothing has written."""
+        """Return the number of bytes, from an address on, that nothing has written."""
         return int(np.count_nonzero(self._state[address : address + size] & DEFINED == 0))
 
     def buffer_near(self, address: int) -> tuple[int, int] | None:

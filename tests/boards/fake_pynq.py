@@ -1,4 +1,4 @@
-"""What the driver uses of PYNQ's package, on the files and the process of a `MappedBoard`."""
+"""Stand-in for PYNQ's package, as far as the driver uses it, on the files and the process of a `MappedBoard`."""
 
 import ctypes
 import mmap

@@ -278,7 +278,7 @@ def low_form(schedule: Any, args: list[Any]) -> Function:
 
 
 def built_for(target: Any, **options: Any) -> Runner:
-    """What runs cases as functions built for a target."""
+    """Return the runner that builds cases for a target."""
     from vtakit import build
 
     return lambda schedule, args, arrays: build(schedule, args, target, **options)(*arrays)

@@ -1,4 +1,4 @@
-"""What tests of GPU schedules share: operators and networks by the interpreter or an OpenCL device, in low form."""
+"""Shared parts of the tests of GPU schedules: operators and networks by the interpreter or an OpenCL device, in low form."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any

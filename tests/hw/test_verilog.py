@@ -111,7 +111,7 @@ def test_registers_before_the_multipliers_of_data_feed_nothing_else():
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Findings:
-    """What yosys finds in a text.
+    """Return the findings of yosys in a text.
 
     latches         number of latches that it infers
     problems        number of loops and of signals with no driver or several

@@ -1,4 +1,4 @@
-"""What lanes do together, and copies that go on while threads do: fragments' memory, collective calls, asynchronous copies."""
+"""Fragments' memory, collective calls of lanes, and asynchronous copies, in the interpreter."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any, NoReturn

@@ -103,7 +103,7 @@ def _own(program: Program, site: Site) -> Iterator[Broken]:
 
 
 def check_asynchronous(program: Program) -> Iterator[Broken]:
-    """What asynchronous copies write is shared memory, and each is an element of global memory, or 0 under a condition."""
+    """Refuse asynchronous copies that are not from global to shared memory, or 0 under a condition."""
     for s in statements(program.function.body):
         if not isinstance(s, st.Allocate) or not s.notes.get("async_copy"):
             continue

@@ -55,7 +55,7 @@ from vtakit.sim.ptx.opcodes import (
 
 
 def updated(op: Any, kind: Any, signed: Any, k: Any, old: Any, value: Any, other: Any) -> Any:
-    """What an atomic operation leaves; `kind` is a format of floating point, or E4M3 for integers."""
+    """Return the value that an atomic operation stores; `kind` is a format of floating point, or E4M3 for integers."""
     if op == A_EXCHANGE:
         return value
     if op == A_CAS:

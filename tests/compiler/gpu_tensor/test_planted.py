@@ -35,7 +35,7 @@ def every(function, name):
 
 
 def refused(function, arrays):
-    """Whether the check of waits refuses a function, or the interpreter, or its result is wrong."""
+    """Return whether the check of waits refuses a function, or the interpreter, or its result is wrong."""
     try:
         check_waits(function)
         run(function, *arrays)
@@ -78,7 +78,7 @@ def test_a_missing_commit_is_refused():
 
 
 def test_a_missing_barrier_is_a_race():
-    """Of the barriers of the loop's body each is needed. The first one of all stands before the loop and is not."""
+    """Each barrier of the loop's body is needed. The first one of all stands before the loop and is not."""
     s, args, arrays = product(32, 16, 80, tile=SMALL[False]._replace(rows=32, down=2))
     function = lower_late(lower(s, args), "gpu")
     caught = 0

@@ -326,7 +326,7 @@ def test_streams_of_other_libraries_are_taken():
 
 
 def test_the_fake_has_every_function_that_is_called():
-    """What the tests rest on: each name exists in NVIDIA's package, where that is installed."""
+    """Each name that the tests rest on exists in NVIDIA's package, where that is installed."""
     real = pytest.importorskip("cuda.bindings.driver")
     import inspect
     import re

@@ -146,7 +146,7 @@ def test_options_and_devices_are_checked():
 
 
 def test_an_access_outside_of_an_array_is_named():
-    """What the emulator is for: the module's text is changed so that it reads behind its argument."""
+    """The module's text is changed so that it reads behind its argument."""
     f = build("add_behind")
     kernels = f.kernels
     line = next(line for line in kernels.ptx.splitlines() if "ld.global" in line)

@@ -1,4 +1,4 @@
-"""What no kernel may do is a sentence: what happened, in which block, warp and lane, at which line."""
+"""A fault of a kernel is a sentence: what happened, in which block, warp and lane, at which line."""
 
 import numpy as np
 import pytest
