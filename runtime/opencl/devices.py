@@ -11,6 +11,7 @@ from typing import Any
 from vtakit.base.errors import VtakitError, needs, one_of
 from vtakit.base.text import one_line
 from vtakit.cache.place import cache_folder, is_off, temporary_root, trouble
+from vtakit.runtime.opencl.signals import handlers_kept
 
 KIND = "opencl"
 _CURE = "install the driver of a device, or pip install 'vtakit[opencl]' for one on the processor"
@@ -111,7 +112,8 @@ def handles() -> list[Any]:
     """Return all devices of all platforms, graphics processors first. Raises VtakitError without pyopencl."""
     cl = pyopencl()
     try:
-        found = [device for platform in cl.get_platforms() for device in platform.get_devices()]
+        with handlers_kept():
+            found = [device for platform in cl.get_platforms() for device in platform.get_devices()]
     except cl.Error:  # no loader, no platform, a platform without devices
         found = []
     return sorted(found, key=lambda device: not device.type & cl.device_type.GPU)

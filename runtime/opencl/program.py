@@ -13,6 +13,7 @@ from vtakit.compiler.codegen.gpu.launches import Launch
 from vtakit.compiler.ir.buffer import Buffer
 from vtakit.compiler.ir.dtypes import DType
 from vtakit.runtime.opencl.devices import Device, OpenClError, failing, pyopencl
+from vtakit.runtime.opencl.signals import handlers_kept
 
 # PoCL 3.0 and 3.1 lose stores of kernels with barriers: tests/runtime/test_opencl.py has one. Without its optimiser they do not.
 _POCL = "Portable Computing Language"
@@ -39,7 +40,7 @@ class Kernels:
             _check(each, name, device)
         self.kernels: list[Any] = []
         if facts:
-            with failing(f"{what} cannot be compiled for {device.title}"), warnings.catch_warnings():
+            with failing(f"{what} cannot be compiled for {device.title}"), handlers_kept(), warnings.catch_warnings():
                 warnings.simplefilter("ignore", cl.CompilerWarning)  # a log that is no error
                 program = cl.Program(device.context, source.text).build(options, cache_dir=device.cache)
                 self.kernels = [cl.Kernel(program, name) for name in source.kernels]

@@ -1,5 +1,9 @@
 """Target "opencl": functions and models on an OpenCL device, devices by name, errors as sentences."""
 
+import os
+import subprocess
+import sys
+
 import ml_dtypes
 import numpy as np
 import onnx
@@ -209,3 +213,23 @@ def test_a_network_of_convolutions_with_a_residual_is_the_processor_s():
     want = vtakit.compile(network(), "llvm").run(x)["y"]
     made = vtakit.compile(network(), vtakit.target("opencl", threads=128))
     np.testing.assert_allclose(made.run(x)["y"], want, rtol=1e-5, atol=1e-6)
+
+
+def test_the_handlers_of_signals_stay_those_of_python():
+    """LLVM within PoCL has handlers of its own, which would take Ctrl-C from Python."""
+    text = """
+import os, re, signal
+def caught():
+    return re.search(r"SigCgt:\\s*(\\w+)", open("/proc/self/status").read())[1][-8:]  # glibc takes two more
+from vtakit.runtime.opencl.devices import find
+before = caught()
+find()
+assert caught() == before
+try:
+    os.kill(os.getpid(), signal.SIGINT)
+    raise SystemExit("Python did not see it")
+except KeyboardInterrupt:
+    pass
+"""
+    subprocess.run([sys.executable, "-c", text], check=True, timeout=120,
+                   env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)})
