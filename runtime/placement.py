@@ -15,6 +15,10 @@ class PlacementWarning(UserWarning):
     """Nothing of a model that was compiled for the accelerator runs there."""
 
 
+class NothingPlaced(TargetError):
+    """A device that was asked for, and a model of which nothing runs there."""
+
+
 @dataclass(frozen=True, slots=True)
 class Placement:
     """Placement of a model's layers; `str` of it is some lines for people.
@@ -83,9 +87,9 @@ def placement_of(image: Image) -> Placement:
 def check_placed(image: Image, device: object) -> None:
     """Warn if nothing of a model that was compiled for an accelerator runs there.
 
-    Raises TargetError if a `device` was asked for, which would have nothing to do.
+    Raises NothingPlaced if a `device` was asked for, which would have nothing to do.
     """
     if message := image.target.warning(image):
         if device is not None:
-            raise TargetError(f"{message}; or name no device, and the CPU runs it")
+            raise NothingPlaced(f"{message}; or name no device, and the CPU runs it")
         warnings.warn(message, PlacementWarning, stacklevel=3)

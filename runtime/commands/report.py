@@ -14,6 +14,7 @@ are zeros. The page is one file and needs no network. It needs: pip install 'vta
 """
 
 import argparse
+import warnings
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -45,6 +46,7 @@ from vtakit.runtime.terminal import say
 if TYPE_CHECKING:
     from vtakit.runtime.module import Module
     from vtakit.runtime.report.page import Page
+    from vtakit.runtime.target import Target
 
 _PROGRAM_SUFFIX = ".vta"
 _PAGE_SUFFIXES = (".html", ".htm")
@@ -102,15 +104,29 @@ def _model_page(args: argparse.Namespace) -> "Page":
 
 
 def _module(args: argparse.Namespace) -> "Module":
-    """Return the module, open on the device that --device names, or on its target's device for reports."""
-    if args.device is None and args.model.suffix != MODULE_SUFFIX and args.target in targets():
-        args.device = find_class(args.target).reported or None
-    module = module_of(args)
-    if args.device is None and module.image.target.reported:
-        module.close()
-        args.device = module.image.target.reported
-        module = module_of(args)
-    return module
+    """Return the module, open on the device that --device names, or on its target's device for reports if it runs there."""
+    from vtakit.runtime.placement import NothingPlaced
+
+    if args.device is not None:
+        return module_of(args)
+    args.device = _target(args).reported or None
+    try:
+        return module_of(args)
+    except NothingPlaced:
+        args.device = None
+        return module_of(args)
+
+
+def _target(args: argparse.Namespace) -> "Target | type[Target]":
+    if args.model.suffix != MODULE_SUFFIX:
+        return find_class(args.target if args.target in targets() else "llvm")  # else the triple of a processor
+    from vtakit.runtime.model import load
+
+    with warnings.catch_warnings():  # `module_of` warns
+        warnings.simplefilter("ignore")
+        module = load(args.model, trusted=args.trusted or None, recompile=args.recompile)
+    module.close()
+    return module.image.target
 
 
 def _some(shape: tuple[int, ...], kind: Any) -> Any:

@@ -149,7 +149,7 @@ def test_the_memory_system_is_an_option_of_every_command_that_runs(files, capsys
 
 @pytest.mark.parametrize("words", [
     ["run", "q.onnx", "--target", "vta", "--input", "in.npz", "--latency", "1"],
-    ["report", "q.onnx", "--target", "vta", "-o", "page.html", "--outstanding", "1"],
+    ["report", "q.onnx", "--target", "vta", "-o", "page.html", "--device", "fsim", "--outstanding", "1"],
     ["run", "q.onnx", "--input", "in.npz", "--bus-bits", "64"],
 ])
 def test_a_memory_system_without_the_rtl_is_refused(files, capsys, words):
