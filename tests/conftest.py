@@ -20,7 +20,7 @@ os.environ.setdefault("VTAKIT_RTL_TRAINING", "off")  # most models run for a sec
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 FRESH = pytest.StashKey[tempfile.TemporaryDirectory[str]]()  # the cache of a run in CI
-KEPT = pytest.StashKey[KeptCode]()  # machine code, elsewhere
+KEPT = pytest.StashKey[KeptCode]()  # LLVM's machine code
 
 HAS_TORCH = find_spec("torch") is not None  # an extra of 800 MB, which `make test` does not bring
 collect_ignore = [] if HAS_TORCH else [
@@ -35,25 +35,25 @@ def pytest_report_header() -> str:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """In CI, build every model: the run has a cache folder of its own, which its workers share and which goes with it.
+    """Keep models in Verilator, the simulators' machine code, and LLVM's of each module in a cache folder.
 
-    Elsewhere, models in Verilator, the functional simulator's machine code, and LLVM's of each module stay in the user's cache
-    folder. Their entries are named by the hash of all that decides them, so that a change builds what it changes
-    and nothing else.
+    In CI the run has a cache folder of its own, which its workers share and which goes with it, so that it builds every model and
+    has LLVM translate every module, once. Elsewhere it is the user's. Entries are named by the hash of all that decides them, so
+    that a change builds what it changes and nothing else.
     """
     if IN_CI and "PYTEST_XDIST_WORKER" not in os.environ:
         config.stash[FRESH] = tempfile.TemporaryDirectory(prefix="vtakit.tests.", ignore_cleanup_errors=True)
         os.environ["XDG_CACHE_HOME"] = config.stash[FRESH].name
-    if not IN_CI and (kept := keep()) is not None:
+    if (kept := keep()) is not None:
         config.stash[KEPT] = kept
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
     """Delete the cache folder of a run in CI; elsewhere, the least recently used machine code."""
+    if KEPT in config.stash and not IN_CI:
+        config.stash[KEPT].prune()
     if FRESH in config.stash:
         config.stash[FRESH].cleanup()
-    if KEPT in config.stash:
-        config.stash[KEPT].prune()
 
 
 @pytest.fixture

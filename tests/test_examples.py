@@ -37,13 +37,12 @@ def test_every_example_runs(path):
     run(path, *ARGUMENTS.get(path.stem, ()))
 
 
-def test_networks_run_on_the_accelerator_in_one_launch():
-    text = run(EXAMPLES / "vta_networks.py", "resnet18", "mobilenet_v1", "--size", "32")
-    for title, layers in (("ResNet-18", 22), ("MobileNet v1", 29)):
-        head, _, rest = text.partition(f"{title}: ")[2].partition("\n")
-        assert head.startswith(f"{layers} layers on the accelerator in 1 launch, ")
-        assert rest.startswith("  fc [1, 1000]: the same bytes as this processor; ")
-    assert len(text.splitlines()) == 4  # nothing is left to the processor
+def test_a_network_runs_on_the_accelerator_in_one_launch():
+    """tests/compiler/vta/test_published.py runs ResNet-18, in one launch and with the same bytes."""
+    text = run(EXAMPLES / "vta_networks.py", "mobilenet_v1", "--size", "32")
+    head, rest = text.splitlines()  # nothing is left to the processor
+    assert head.startswith("MobileNet v1: 29 layers on the accelerator in 1 launch, ")
+    assert rest.startswith("  fc [1, 1000]: the same bytes as this processor; ")
 
 
 def test_the_digits_are_learnt_and_read_by_the_accelerator(tmp_path):

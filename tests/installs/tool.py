@@ -2,28 +2,32 @@
 
     python tests/installs                        without extras, and with each extra alone
     python tests/installs --only core,sim        some of them
+    python tests/installs --together 2           two at a time
     python tests/installs --readme               the README's examples too, with the extra `sim`
 
 A wheel is built from a copy of the tracked files, and another from the source distribution; both must have every file of the
 package. Each job gets a fresh virtual environment, an empty folder outside of the clone, and a home and cache of its own.
 `vtakit doctor` must call exactly the installed job ready, then `jobs/JOB_job.py` runs what it promises. Needs only Python; pip
-takes its settings from the environment.
+takes its settings from the environment. One pip installs into all environments, and leaves it to Python to compile the modules
+that a job imports: both are most of an installation's processor time.
 """
 
 import argparse
 import json
 import os
+import resource
 import shutil
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from installs.wheels import IncompleteError, build_wheels
+from installs.wheels import IncompleteError, build_wheels, tools_of
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
@@ -42,11 +46,12 @@ class FailedError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """A job: seconds to install and to run, and what failed, or an empty string."""
+    """A job: seconds to install, to run, and of processor time, and what failed, or an empty string."""
 
     job: str
     install_seconds: float
     run_seconds: float
+    processor_seconds: float
     failure: str
 
 
@@ -60,37 +65,75 @@ def main() -> int:
     parser.add_argument("--cache", type=Path, metavar="DIR", help="a cache that all jobs share, instead of an empty one for each")
     parser.add_argument("--extra-index-url", metavar="URL", help="another index of packages for pip")
     parser.add_argument("--json", type=Path, metavar="FILE", help="where to write the results")
+    parser.add_argument("--together", type=int, default=1, metavar="N", help="run so many jobs at a time (default: 1)")
+    parser.add_argument("--wheel", type=Path, metavar="FILE", help="a wheel that another run has built, instead of building it")
     args = parser.parse_args()
     chosen = args.only.split(",")
     if unknown := set(chosen) - set(JOBS):
         parser.error(f"--only: unknown jobs {', '.join(sorted(unknown))}; known: {', '.join(JOBS)}")
+    if args.together < 1:
+        parser.error(f"--together must be at least 1, not {args.together}")
+    begun = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="installs.") as name:
         folder = Path(name)
         try:
-            with told("wheel, and wheel from the source distribution"):
-                wheel = build_wheels(ROOT, folder / "wheels", args.python)
+            wheel = args.wheel or built(folder / "wheels", args.python)
         except IncompleteError as failed:
             print(f"FAILED: {failed}")
             return 1
-        done = [run_job(job, wheel, folder / job, args) for job in chosen]
-    print(f"\n{'job':8}{'install, s':>12}{'run, s':>10}  result")
-    for each in done:
-        print(f"{each.job:8}{each.install_seconds:12.1f}{each.run_seconds:10.1f}  {'FAILED' if each.failure else 'fine'}")
+        if args.together == 1:
+            done = [run_job(job, wheel, folder / job, args) for job in chosen]
+        else:
+            with ThreadPoolExecutor(args.together) as threads:
+                done = list(threads.map(lambda job: run_apart(job, wheel, folder, args), chosen))
+    if not args.wheel:
+        print_table(done, time.monotonic() - begun)
     if args.json:
-        args.json.write_text(json.dumps([{"job": each.job, "fine": not each.failure} for each in done]))
+        args.json.write_text(json.dumps([asdict(each) for each in done]))
     return int(any(each.failure for each in done))
+
+
+def built(folder: Path, python: str) -> Path:
+    """Build the wheel in `folder`."""
+    with told("wheel, and wheel from the source distribution"):
+        return build_wheels(ROOT, folder, python)
+
+
+def print_table(done: list[Done], seconds: float) -> None:
+    """Print a line for each job, and the seconds of all together."""
+    print(f"\n{'job':8}{'install, s':>12}{'run, s':>10}{'processor, s':>14}  result")
+    for each in done:
+        print(f"{each.job:8}{each.install_seconds:12.1f}{each.run_seconds:10.1f}{each.processor_seconds:14.1f}  "
+              f"{'FAILED' if each.failure else 'fine'}")
+    print(f"all jobs: {seconds:.1f} s, {sum(each.processor_seconds for each in done):.1f} s of processor time")
+
+
+def run_apart(job: str, wheel: Path, folder: Path, args: argparse.Namespace) -> Done:
+    """Run a job in a process of its own, and print what it said once it has ended."""
+    results = folder / f"{job}.json"
+    words = [sys.executable, str(HERE), "--only", job, "--wheel", str(wheel), "--json", str(results), "--python", args.python]
+    words += ["--readme"] if args.readme else []
+    words += ["--cache", str(args.cache)] if args.cache else []
+    words += ["--extra-index-url", args.extra_index_url] if args.extra_index_url else []
+    limit = 2 * INSTALL_SECONDS + DOCTOR_SECONDS + 2 * RUN_SECONDS  # each step has a limit of its own
+    ended = subprocess.run(words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=limit, check=False)
+    print(ended.stdout, end="", flush=True)
+    if not results.exists():
+        return Done(job, 0.0, 0.0, 0.0, f"status {ended.returncode}")
+    (found,) = json.loads(results.read_text())
+    return Done(**found)
 
 
 def run_job(job: str, wheel: Path, folder: Path, args: argparse.Namespace) -> Done:
     """Install a job and run what it promises."""
-    begun, installed, failure = time.monotonic(), 0.0, ""
+    begun, used, installed, failure = time.monotonic(), processor_seconds(), 0.0, ""
     try:
         with told(f"{job}: install"):
             python = environment(folder, args.python)
             what = str(wheel) if job == "core" else f"{wheel}[{job}]"
             index = ["--extra-index-url", args.extra_index_url] if args.extra_index_url else []
-            words = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *index, what]
-            run(words, dict(os.environ), folder, INSTALL_SECONDS)
+            words = [tools_of(wheel), "-m", "pip", "--python", python, "install", "--quiet", "--no-compile"]
+            run([*words, "--disable-pip-version-check", *index, what], dict(os.environ), folder, INSTALL_SECONDS)
         installed = time.monotonic() - begun
         print(f"{job}: run", flush=True)
         around = surroundings(folder, args.cache)
@@ -101,12 +144,18 @@ def run_job(job: str, wheel: Path, folder: Path, args: argparse.Namespace) -> Do
         print(f"FAILED: {job}: {failure}", flush=True)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-    return Done(job, installed, time.monotonic() - begun - installed, failure)
+    return Done(job, installed, time.monotonic() - begun - installed, processor_seconds() - used, failure)
+
+
+def processor_seconds() -> float:
+    """Return the processor time of all processes that this one has started and that have ended."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 def environment(folder: Path, python: str) -> str:
-    """Make a virtual environment and return its Python."""
-    run([python, "-m", "venv", str(folder / "venv")], dict(os.environ), folder.parent, INSTALL_SECONDS)
+    """Make a virtual environment without pip and return its Python."""
+    run([python, "-m", "venv", "--without-pip", str(folder / "venv")], dict(os.environ), folder.parent, INSTALL_SECONDS)
     return str(folder / "venv" / "bin" / "python")
 
 

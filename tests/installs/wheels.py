@@ -9,6 +9,7 @@ from pathlib import Path
 
 LIMIT_SECONDS = 600
 _MADE = (".git", ".venv", "build", "dist", "__pycache__", ".mypy_cache", ".ruff_cache", ".pytest_cache", ".hypothesis")
+_TOOLS = "tools/bin/python"  # in the folder of the wheels
 _SDIST = "import sys; from setuptools import build_meta; build_meta.build_sdist(sys.argv[1])"
 
 
@@ -19,7 +20,7 @@ class IncompleteError(Exception):
 def build_wheels(root: Path, folder: Path, python: str) -> Path:
     """Return the wheel of the tracked files of `root`, built in `folder`, where the clone is not touched."""
     clone = copy(root, folder / "clone")
-    own = str(folder / "tools" / "bin" / "python")  # the system's Python may have no pip
+    own = str(folder / _TOOLS)  # the system's Python may have no pip
     _call([python, "-m", "venv", str(folder / "tools")], folder)
     _call([own, "-m", "pip", "install", "--quiet", "setuptools>=77"], folder)
     wheel = _wheel(clone, folder / "direct", own)
@@ -33,6 +34,11 @@ def build_wheels(root: Path, folder: Path, python: str) -> Path:
         if found != wanted:
             raise IncompleteError(f"{built} lacks {sorted(wanted - found)} and has {sorted(found - wanted)} that is not tracked")
     return wheel
+
+
+def tools_of(wheel: Path) -> str:
+    """Return the Python, with pip, of the environment in which `build_wheels` built a wheel."""
+    return str(wheel.parents[1] / _TOOLS)
 
 
 def copy(root: Path, to: Path) -> Path:
