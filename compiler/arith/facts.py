@@ -5,6 +5,7 @@ from vtakit.compiler.arith.linear import Atom, Extreme, Leaf, Linear, Quotient, 
 from vtakit.compiler.arith.ranges import floor_div, is_index, meet
 from vtakit.compiler.arith.state import ANY, INF, Bounds
 from vtakit.compiler.ir import expr as ir
+from vtakit.compiler.ir.dtypes import DType
 from vtakit.compiler.ir.expr import Expr, IntImm
 from vtakit.compiler.ir.ops import negate
 
@@ -22,19 +23,41 @@ class Facts(Emitter):
         for _ in range(3):
             changed = False
             for var, value in list(self.frame.values.items()):
+                if not value.terms:
+                    continue
+                free = self._is_sum_of_free(value, var.dtype)
+                if free and not self.frame.floors and self._is_open(value):
+                    continue
                 lo, hi = self.linear_bounds(value)
                 if lo == hi and not isinstance(lo, float):
                     new = constant(lo)
-                elif value.terms:
-                    new = self.linear(self.emit(value, var.dtype))
-                else:
+                elif free:
                     continue
+                else:
+                    new = self.linear(self.emit(value, var.dtype))
                 if not new.same(value) and not any(mentions(atom, (self.leaf(var),)) for atom in new.terms):
                     self.frame.values[var] = new
                     changed = True
             if not changed:
                 return
             self.frame.forget()
+
+    def _is_open(self, x: Linear) -> bool:
+        """Return whether an atom has more than one value."""
+        known = self.frame.bounds
+        for atom in x.terms:
+            low, high = known.get(atom) or self.atom_bounds(atom)
+            if low != high:
+                return True
+        return False
+
+    def _is_sum_of_free(self, x: Linear, dtype: DType) -> bool:
+        """Return whether a combination has variables without a value as its only atoms: its normal form is itself."""
+        values = self.frame.values
+        for atom in x.terms:
+            if type(atom) is not Leaf or type(atom.expr) is not ir.Var or atom.expr.dtype is not dtype or atom.expr in values:
+                return False
+        return True
 
     def _assume(self, e: Expr, truth: bool) -> None:
         if isinstance(e, IntImm):
