@@ -20,13 +20,14 @@ class Facts(Emitter):
 
     def settle(self) -> None:
         """Brings the values of variables to normal form again, after something was learnt."""
+        sizes = set(map(len, self.frame.floors))
         for _ in range(3):
             changed = False
             for var, value in list(self.frame.values.items()):
                 if not value.terms:
                     continue
                 free = self._is_sum_of_free(value, var.dtype)
-                if free and not self.frame.floors and self._is_open(value):
+                if free and len(value.terms) not in sizes and self._is_open(value):
                     continue
                 lo, hi = self.linear_bounds(value)
                 if lo == hi and not isinstance(lo, float):
