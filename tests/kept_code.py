@@ -1,7 +1,7 @@
 """Cache of machine code between the processes of a run of the tests, and between runs.
 
-The key of an entry is the hash of the LLVM IR, the target, LLVM's version, and the sources that call LLVM. In CI the cache is of one
-run. A test of LLVM itself calls `vtakit.compiler.codegen.llvm.passes.machine_code`, which is not memoized.
+The key of an entry is the hash of the LLVM IR, the target, LLVM's version, and the sources that call LLVM. In CI the cache is
+that of one run. A test of LLVM itself calls `vtakit.compiler.codegen.llvm.passes.machine_code`, which is not memoized.
 """
 
 import hashlib
