@@ -1,5 +1,7 @@
 """Wheels are whole; a script beside a clone finds the package. `python tests/installs` runs what each extra promises, in CI."""
 
+import argparse
+import json
 import os
 import subprocess
 import sys
@@ -7,7 +9,7 @@ import sysconfig
 from pathlib import Path
 
 import pytest
-from installs.tool import JOBS, FailedError, run
+from installs.tool import JOBS, Done, FailedError, main, print_table, run, run_apart
 from installs.wheels import IncompleteError, copy, package_files, tracked
 
 ROOT = Path(__file__).parents[2]
@@ -74,3 +76,25 @@ def test_what_fails_or_takes_too_long_is_told(tmp_path):
         run([sys.executable, "-c", "import time; time.sleep(60)"], around, tmp_path, 1)
     run([sys.executable, "-c", "pass"], around, tmp_path / "made", 60)
     assert issubclass(IncompleteError, Exception)
+
+
+def test_a_job_in_a_process_of_its_own_fails_alone(tmp_path, monkeypatch, capsys):
+    """Its results come back by a file; without one, as of a wheel that is not there, it has failed."""
+    around = argparse.Namespace(python=sys.executable, readme=False, cache=None, extra_index_url=None)
+    lost = run_apart("core", tmp_path / "wheels" / "direct" / "none.whl", tmp_path, around)
+    assert (lost.job, lost.failure) == ("core", "status 1")
+    assert "No such file or directory" in capsys.readouterr().out
+    print_table([lost, Done("plot", 10.0, 5.5, 12.25, "")], 16.0)
+    assert capsys.readouterr().out.splitlines()[1:] == [
+        "job       install, s    run, s  processor, s  result", "core             0.0       0.0           0.0  FAILED",
+        "plot            10.0       5.5          12.2  fine", "all jobs: 16.0 s, 12.2 s of processor time"]
+    done = Done("plot", 1.0, 2.0, 3.0, "why")
+    monkeypatch.setattr("installs.tool.run_job", lambda *given: done)
+    words = ["--only", "plot", "--wheel", "any.whl", "--json", str(tmp_path / "found.json")]
+    monkeypatch.setattr(sys, "argv", ["installs", *words])
+    assert main() == 1
+    assert [Done(**each) for each in json.loads((tmp_path / "found.json").read_text())] == [done]
+    monkeypatch.setattr(sys, "argv", ["installs", *words, "--together", "0"])
+    with pytest.raises(SystemExit):
+        main()
+    assert "--together must be at least 1, not 0" in capsys.readouterr().err
