@@ -82,11 +82,12 @@ class Output:
         self.steps.append(Step(opcode, fields, memory.stage, tuple(accesses), name, part=self.part))
 
     def run(
-        self, op: Opcode, kernel: Kernel, base: Place, accesses: list[Access], nest: Nest | None = None, /, **fields: int
+        self, op: Opcode, kernel: Kernel, base: Place, accesses: list[Access], nest: Nest | None = None, /, inside: bool = False,
+        **fields: int,
     ) -> None:
         """Append a GEMM or ALU instruction, or add its micro-ops to the last one if both are of one scattered nest."""
         words = kernel.words(self.cfg, base)
-        step = Step(op, kernel.fields(op) | fields, Stage.COMPUTE, tuple(accesses), uops=words, part=self.part)
+        step = Step(op, kernel.fields(op) | fields, Stage.COMPUTE, tuple(accesses), uops=words, part=self.part, inside=inside)
         last = self.steps[-1] if nest is not None and nest is self._nest else None
         if last is self._last and last is not None and last.fields == step.fields and (
                 len(last.uops) + len(words) <= most_uops(self.cfg)):
@@ -199,13 +200,17 @@ class Requantized:
 
 @dataclass(frozen=True, slots=True)
 class Product:
-    """GEMM instructions: ``dst += src x transpose(wgt)``, or ``dst = 0`` without operands."""
+    """GEMM instructions: ``dst += src x transpose(wgt)``, or ``dst = 0`` without operands.
+
+    inside : whether products with pads may be left out
+    """
 
     nest: Nest
     lanes: tuple[int, ...]
     dst: Operand
     src: Operand | None = None
     wgt: Operand | None = None
+    inside: bool = False
 
     def emit(self, env: Env, out: Output) -> None:
         """Append its instructions."""
@@ -228,7 +233,7 @@ class Product:
         ]
         part, fields = self.nest if self.nest.scattered else None, {} if self.src else {"reset": 1}
         for kernel in kernels(out.cfg, Opcode.GEMM, loops):
-            out.run(Opcode.GEMM, kernel, first, accesses, part, **fields)
+            out.run(Opcode.GEMM, kernel, first, accesses, part, inside=self.inside, **fields)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ from vtakit.compiler.codegen.vta.ahead import weights_ahead
 from vtakit.compiler.codegen.vta.early import clear_early, load_early
 from vtakit.compiler.codegen.vta.errors import UnfitError, VtaError
 from vtakit.compiler.codegen.vta.forms import evaluate
+from vtakit.compiler.codegen.vta.inside import leave_out_pads
 from vtakit.compiler.codegen.vta.overwrite import overwrite
 from vtakit.compiler.codegen.vta.parts import Parts
 from vtakit.compiler.codegen.vta.places import Site
@@ -112,6 +113,7 @@ class _Maker:
         out = Output(self.cfg, tracked, self.target.isa)
         self._run(self.root, out)
         made = stored_maxima(out.steps, self.cfg) if self.target.has(Feature.POOL) else out.steps
+        made = leave_out_pads(made, self.cfg)
         made = overwrite(made, self.cfg) if self.target.has(Feature.OVERWRITE) else made
         made = made if published else clear_early(made)
         made = rows_ahead(weights_ahead(load_early(made), self.target))

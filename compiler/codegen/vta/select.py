@@ -9,7 +9,7 @@ from vtakit.compiler.codegen.vta.errors import UnfitError
 from vtakit.compiler.codegen.vta.forms import Guard, form, guards
 from vtakit.compiler.codegen.vta.places import Site
 from vtakit.compiler.codegen.vta.published import published_row
-from vtakit.compiler.codegen.vta.target import DWCONV, GEMM, REQUANT, REQUANT_LOOKUP, RESET, Target
+from vtakit.compiler.codegen.vta.target import DWCONV, GEMM, INSIDE, REQUANT, REQUANT_LOOKUP, RESET, Target
 from vtakit.compiler.codegen.vta.tree import Nest
 from vtakit.compiler.codegen.vta.windows import AnyAction, Windows
 from vtakit.compiler.ir import expr as ir
@@ -143,7 +143,7 @@ class Selector:
 
     def _call(self, nest: Nest, call: Expr) -> AnyAction:
         """Return the action of a tensor intrinsic's call."""
-        names = GEMM, RESET, REQUANT, REQUANT_LOOKUP, DWCONV
+        names = GEMM, INSIDE, RESET, REQUANT, REQUANT_LOOKUP, DWCONV
         if not isinstance(call, Call) or call.name not in names:
             raise UnfitError(f"{call} is no operation of the accelerator, whose calls are {', '.join(names)}")
         operands = []
@@ -156,7 +156,8 @@ class Selector:
             return self._windows(nest, operands, [int_value(arg) for arg in call.args[3:]])
         if call.name in (REQUANT, REQUANT_LOOKUP):
             return self._requantized(nest, *operands)
-        return Product(nest, tuple([self.target.lanes(scope) for scope in ("acc", "inp", "wgt")]), *operands)
+        lanes = tuple([self.target.lanes(scope) for scope in ("acc", "inp", "wgt")])
+        return Product(nest, lanes, *operands, inside=call.name == INSIDE)
 
     def _windows(self, nest: Nest, operands: list[Operand], numbers: list[int | None]) -> Windows:
         """The DWCONV of rows and columns of windows."""

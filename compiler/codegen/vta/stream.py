@@ -50,6 +50,7 @@ class Step:
     value  : the value in that buffer that the instruction moves, if the buffer holds several; else ""
     uops   : the words of its micro-ops
     part   : number of the part of the program that it is of; -1 if it is of none
+    inside : of a GEMM, whether products with pads may be left out
     """
 
     op: Opcode
@@ -60,6 +61,7 @@ class Step:
     value: str = ""
     uops: tuple[int, ...] = ()
     part: int = -1
+    inside: bool = False
 
     @property
     def cycles(self) -> int:

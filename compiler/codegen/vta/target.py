@@ -37,6 +37,7 @@ _VALUES: dict[AluOp, Callable[[Expr, Expr], Expr]] = for_each(AluOp, {
 SCOPES = ("inp", "wgt", "acc")
 DWCONV = "vta.dwconv"
 GEMM, RESET, REQUANT, REQUANT_LOOKUP = "vta.gemm", "vta.reset", "vta.requant", "vta.requant_lookup"
+INSIDE = "vta.gemm_inside"  # a GEMM of which products with pads are left out
 NOTHING = Feature(0)
 MOST_COPIES = 64  # of a buffer; two hide one stage's time behind another's, few more than that help
 
@@ -129,6 +130,14 @@ class Target:
     @cached_property
     def gemm(self) -> TensorIntrin:
         """``acc[batch, block] += inp[batch, block] x transpose(wgt[block, block])``, with its reset."""
+        return self._gemm(GEMM)
+
+    @cached_property
+    def gemm_inside(self) -> TensorIntrin:
+        """The same, with products of zeros that a LOAD has filled in left out."""
+        return self._gemm(INSIDE)
+
+    def _gemm(self, name: str) -> TensorIntrin:
         rows, block = self.element("inp")
         inp = placeholder((rows, block), self.dtype("inp"), name="inp")
         wgt = placeholder((block, block), self.dtype("wgt"), name="wgt")
@@ -136,10 +145,10 @@ class Target:
         out = compute((rows, block), lambda i, j: reduce.sum(inp[i, k].astype(acc) * wgt[j, k].astype(acc), axis=k), name="acc")
 
         def code(ins: list[Buffer], outs: list[Buffer]) -> Any:
-            multiply = hardware_intrin(GEMM, outs[0].access_ptr("rw"), ins[0].access_ptr("r"), ins[1].access_ptr("r"))
+            multiply = hardware_intrin(name, outs[0].access_ptr("rw"), ins[0].access_ptr("r"), ins[1].access_ptr("r"))
             reset = hardware_intrin(RESET, outs[0].access_ptr("w"))
             return seq(Evaluate(reset), Evaluate(multiply)), reset, multiply
-        return decl_tensor_intrin(out.op, code, name=GEMM, binds={t: self._bound(t, t.name) for t in (inp, wgt, out)})
+        return decl_tensor_intrin(out.op, code, name=name, binds={t: self._bound(t, t.name) for t in (inp, wgt, out)})
 
     def dwconv(self, rows: int, columns: int) -> TensorIntrin:
         """``acc[b, j] += sum over r, c of inp[r, c, b, j] * wgt[j, tap]``, with its reset.

@@ -16,6 +16,8 @@ from vtakit.compiler.graph.vta.unit import Unit
 from vtakit.compiler.ir.stmt import Function
 from vtakit.compiler.lower import lower
 from vtakit.compiler.lower.function import shallow
+from vtakit.compiler.nn.vta.conv2d import Conv2d
+from vtakit.compiler.nn.vta.fold import Fold
 from vtakit.compiler.schedule.schedule import Schedule, create_schedule
 from vtakit.compiler.te.language import placeholder
 from vtakit.compiler.te.tensor import Tensor
@@ -23,6 +25,7 @@ from vtakit.hw.isa.program import Buffer, BufferKind, Program
 from vtakit.hw.values import pack
 
 LAYER = "layer"  # the name of an operator by itself
+PADS, MULTIPLIED, LEFT_OUT = "pads", "multiplied", "left out"  # products of a convolution with its pads of zeros
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -135,7 +138,7 @@ class _Region:
             tensors = [
                 values[value] if value in values else given[value, None if at else fold] for at, value in enumerate(unit.data)
             ]
-            self.made[unit] = unit.build(Maker(self.target, self.names[unit]), tensors, fold)
+            self.made[unit] = self._make(unit, tensors, fold, decisions)
             values[unit.output] = self.made[unit].value
         results = {unit.packed: made.layer.result for unit, made in self.made.items()}
         results |= {unit.rest: made.parts[PART].result for unit, made in self.made.items() if unit.rest is not None}
@@ -162,6 +165,19 @@ class _Region:
             if made.view is not None and made.view in read:
                 s[made.view].compute_inline()
         return _Scheduled(s, tuple(given.values()), constants, tuple(outputs))
+
+    def _make(self, unit: Unit, tensors: list[Tensor], fold: Fold | None, decisions: ModelDecisions) -> Made:
+        """Make an operator.
+
+        Decisions: pads, of a convolution with pads of zeros, whether products with them are left out. No estimate knows the
+        instructions that it takes, so the default multiplies them.
+        """
+        made = unit.build(Maker(self.target, self.names[unit]), tensors, fold)
+        if not any(isinstance(each, Conv2d) and each.has_zero_pads for each in made.layers.values()):
+            return made
+        if decisions.choose(unit.nodes, PADS, [MULTIPLIED, LEFT_OUT], MULTIPLIED, _Region._make) == MULTIPLIED:
+            return made
+        return unit.build(Maker(self.target, self.names[unit], inside=True), tensors, fold)
 
     def _layers(self, program: Program) -> tuple[Layer, ...]:
         """Describe each part of the program; a part has the names of the values that it stores."""

@@ -38,6 +38,7 @@ class Conv2d(Layer):
     pad              : pixels (above, below, left, right) of the value `fill`
     pooling          : windows of accumulators of which the greatest are kept, before the epilogue
     higher           : digits of weights of more bits than wgt type has, the most significant first; `weights` is the last one
+    inside           : leave out products with pads; each GEMM at an edge of the image becomes several instructions
 
     Raises VtaError for shapes that do not fit together.
     """
@@ -51,6 +52,7 @@ class Conv2d(Layer):
     groups: int = 1
     pooling: Pooling | None = None
     higher: tuple[Higher, ...] = ()
+    inside: bool = False
     name: str = "conv"
 
     def __post_init__(self) -> None:
@@ -96,6 +98,11 @@ class Conv2d(Layer):
         """Columns of the convolution."""
         reach = (shape_of(self.weights)[3] - 1) * self.dilation[1]
         return (shape_of(self.data)[3] + self.pad[2] + self.pad[3] - reach - 1) // self.stride[1] + 1
+
+    @property
+    def has_zero_pads(self) -> bool:
+        """Return whether pads of zeros lie around the image, so that products with them add nothing."""
+        return self.fill == 0 and any(self.pad)
 
     @property
     def _row_step(self) -> int:
@@ -248,4 +255,5 @@ class Conv2d(Layer):
 
         Decisions, if neither is given: those of `vtakit.compiler.nn.vta.blocking.tile_products`.
         """
-        schedule_products(s, self, self.work, self.window, self.weights, cut, threads, self.products, self.digit_sums)
+        schedule_products(s, self, self.work, self.window, self.weights, cut, threads, self.products, self.digit_sums,
+                          inside=self.inside)

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 from vtakit.compiler.codegen.vta.errors import VtaError
 from vtakit.compiler.codegen.vta.target import MOST_COPIES, Target
+from vtakit.compiler.intrin.tensor_intrin import TensorIntrin
 from vtakit.compiler.ir.iters import IterVar
 from vtakit.compiler.nn.vta.arguments import whole
 from vtakit.compiler.nn.vta.blocking import choose
@@ -29,12 +30,13 @@ def chosen(target: Target, work: Work, threads: int) -> Cut:
 
 def schedule_products(
     s: Schedule, layer: Layer, work: Work, window: Tensor, weights: Tensor, cut: Cut | None, threads: int | None,
-    products: Tensor | None = None, before: tuple[DigitSums, ...] = (),
+    products: Tensor | None = None, before: tuple[DigitSums, ...] = (), *, inside: bool = False,
 ) -> None:
     """Schedule sums of products and what follows them by a cut: tiles of the result, chunks of their reduction.
 
     products : the sums of products where those that the epilogue begins with are others
     before   : sums with higher digits of the weights, with which the products begin
+    inside   : leave out products with pads
 
     Raises VtaError for what is no cut, and where there are fewer tiles than threads.
     """
@@ -59,7 +61,7 @@ def schedule_products(
         s[window].set_scope("inp")
         s[window].compute_at(out, inner)
     for made_of, by in (*((digit.sums, digit.weights) for digit in before), (products, weights)):
-        last = _reduce_in_chunks(s[made_of], tail.target, cut)
+        last = _reduce_in_chunks(s[made_of], tail.target.gemm_inside if inside else tail.target.gemm, cut)
         if not at_once:
             read = s[s.cache_read(window, "inp", [made_of])] if before else s[window]
             read.set_scope("inp")
@@ -73,8 +75,8 @@ def schedule_products(
         s[window].compute_inline()
 
 
-def _reduce_in_chunks(sums: Stage, target: Target, cut: Cut) -> IterVar:
-    """Split a reduction into chunks that GEMM takes, and return the innermost loop over chunks."""
+def _reduce_in_chunks(sums: Stage, gemm: TensorIntrin, cut: Cut) -> IterVar:
+    """Split a reduction into chunks that an intrinsic takes, and return the innermost loop over chunks."""
     assert isinstance(sums.op, ComputeOp)
     c, dy, dx, kk = sums.op.reduce_axis
     co, ci = sums.split(c, cut.in_blocks)
@@ -82,5 +84,5 @@ def _reduce_in_chunks(sums: Stage, target: Target, cut: Cut) -> IterVar:
     dxo, dxi = sums.split(dx, cut.kernel_columns)
     *outer, b, k = sums.op.axis
     sums.reorder(co, dyo, dxo, ci, dyi, dxi, *outer, b, k, kk)
-    sums.tensorize(b, target.gemm)
+    sums.tensorize(b, gemm)
     return dxo
