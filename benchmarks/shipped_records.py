@@ -31,7 +31,7 @@ from vtakit.runtime import cli
 from vtakit.runtime.model import network
 from vtakit.runtime.tune.confirm import KIND, confirm
 from vtakit.runtime.tune.cycles import Cycles
-from vtakit.runtime.tune.network import Network, network_record, settle
+from vtakit.runtime.tune.network import Network, network_record, settle, try_forms
 from vtakit.runtime.tune.records import SHIPPED, Record, Records, place_of, versions
 
 ROOT = Path(__file__).parents[1]
@@ -70,10 +70,11 @@ def tune(combination: Combination, time: str, trials: int | None) -> int:
 def shipped_of(combination: Combination, known: Records) -> list[Record]:
     """Return the records of a network that are worth shipping: of the whole and of each task; none if it gains nothing."""
     name, config, memory = combination
-    net = network(model_of(name), "vta", config=config, system=MEMORIES[memory])
+    plain = network(model_of(name), "vta", config=config, system=MEMORIES[memory])
+    net, own = try_forms(plain, Cycles(), known), {layer: each.task.key for each in plain.tuned for layer in each.layers}
     tasks, better = dict[int, Record](), dict[int, Candidate]()
     for at, each in enumerate(net.tuned):
-        found = known.best(each.task.key)
+        found = known.best(each.task.key) or known.best(own[each.layers[0]])  # one without forms, which is measured anew with them
         if found is not None:
             tasks[at] = _measured(net, at, found, known)
             if alike(each.task, tasks[at].decisions) != alike(each.task, defaults(each.task)):
@@ -95,6 +96,7 @@ def _measured(net: Network, at: int, found: Record, known: Records) -> Record:
     """Return the record of a task's best candidate with the cost of the default, both of this version."""
     task = net.tuned[at].task
     usual = defaults(task)
+    found = replace(found, key=task.key)
     costs = {alike(task, each.decisions): each.cost for each in known.of(task.key) if each.versions == versions()}
     missing = [each for each in (usual, found.decisions) if alike(task, each) not in costs and _legal(net, at, each)]
     costs |= {alike(task, missing[n]): outcome.cost for n, outcome in Cycles(workers=1).measure(task, missing)}

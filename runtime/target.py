@@ -248,6 +248,8 @@ class Target(ABC):
 
     # Tuning
 
+    forms: ClassVar[tuple[str, ...]] = ()  # decisions of a whole layer whose other value the tuner tries in the network
+
     def tasks(self, graph: Graph, options: Options, evaluate: Evaluate, threads: int | None = None) -> Sequence[Tuned]:
         """Return the tasks of a graph, equal ones together, for the tuner; `decisions` of a layer are those of its task.
 

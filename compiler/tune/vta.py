@@ -14,7 +14,7 @@ from vtakit.compiler.graph.decisions import ModelDecisions
 from vtakit.compiler.graph.ir import Graph
 from vtakit.compiler.graph.vta.made import RESULT
 from vtakit.compiler.graph.vta.place import Region, place
-from vtakit.compiler.graph.vta.region import Operator, operator_of
+from vtakit.compiler.graph.vta.region import LEFT_OUT, PADS, Operator, operator_of
 from vtakit.compiler.ir.stmt import Function
 from vtakit.compiler.nn.vta.blocking import THREADS, candidates
 from vtakit.compiler.nn.vta.concat import Concat2d
@@ -59,7 +59,7 @@ class VtaTask:
             "shapes": {"in": [shape_of(tensor) for tensor in self.layer.operands], "out": shape_of(self.layer.result)},
             "config": self.target.config.to_dict(), "copies": self.target.copies, "without": int(self.target.without),
             "system": self.target.system.to_dict(), "isa": str(self.target.isa), "core": dict(self.target.core),
-        }
+        } | ({PADS: LEFT_OUT} if isinstance(self.layer, Conv2d) and self.layer.inside else {})
 
     def decide(self, decisions: Decisions) -> None:
         """Make the decisions of the schedule. Raises DecisionError for a value that is no candidate."""
@@ -142,6 +142,6 @@ def tasks_of(graph: Graph, target: Target, decisions: ModelDecisions | None = No
         for unit in part.units if isinstance(part, Region) else ():
             assert isinstance(part, Region)
             layer = decisions.kernel(unit.nodes)
-            task = VtaTask(layer, target, operator_of(part, unit, target))
+            task = VtaTask(layer, target, operator_of(part, unit, target, decisions))
             found.setdefault(repr(task.key), (task, []))[1].append(layer)
     return [Tuned(task, tuple(layers)) for task, layers in found.values()]

@@ -122,7 +122,7 @@ def amounts_of_products(work: Work, cuts: Cuts, threads: Ints, target: Target) -
     least = work.images * work.in_blocks * in_rows * in_columns * cfg.inp_bytes + weights + residuals
     n = work.repeats
     return Amounts(
-        cycles=cycles, steps=n * outputs * (shares * taps + work.passes + windows),
+        cycles=cycles, steps=n * outputs * (shares * taps * work.taken + work.passes + windows),
         inputs=n * cuts.read_pixels(work) * cuts.images * cuts.in_blocks * cfg.inp_bytes * tiles * chunks * 1.0,
         weights=n * weights * np.where(cuts.keep, 1, tiles / -(-work.out_blocks // cuts.out_blocks)),
         beside=n * (residuals + work.vectors * cuts.out_blocks * cfg.acc_bytes * tiles * 1.0), insns=insns_of(work, cuts) * 1.0,

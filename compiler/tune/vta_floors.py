@@ -30,7 +30,7 @@ def floor_of(task: VtaTask, given: Candidate) -> int:
     outputs = work.images * work.out_blocks * work.rows * work.columns
     residuals = work.tensors * outputs * cfg.inp_bytes
     read = inputs + weights * (1 if cut.keep else _tiles(work, cut)) + residuals
-    steps = outputs * work.in_blocks * work.kernel_rows * work.kernel_columns * task.target.params.gemm_passes
+    steps = outputs * work.in_blocks * work.kernel_rows * work.kernel_columns * work.taken * task.target.params.gemm_passes
     return int(work.repeats * max(steps, read / task.target.system.bytes_a_cycle))
 
 

@@ -116,6 +116,7 @@ def _tune_model(args: argparse.Namespace, records: "Records", start: "Samples | 
         raise VtakitError(f"--confirm is for the accelerator, whose candidates the RTL runs, and the target is {target.name!r}")
     measurer = target.measurer(args.threads) if args.workers is None else _workers(args.workers, args.threads or 1)
     with closing(measurer), closing(Writer(args.records)) as writer:
+        found = _formed(found, measurer, records, writer)
         session = _session(args, found.tuned, measurer, target.unit, records, start, writer)
         better = _better(session)
         confirmed = _confirmed(session, better, args.confirm, records, writer)
@@ -256,6 +257,16 @@ def _confirmed(
         task = bar.add_task("", total=None)
         return confirm(session.tasks, better, MOST_CYCLES if most_cycles is None else most_cycles, records=records, writer=writer,
                        tell=lambda text: bar.update(task, description=f"on the RTL: {one_line(text)}"))
+
+
+def _formed(found: "Network", measurer: "Measurer", records: "Records", writer: "Writer") -> "Network":
+    """Return the network with decisions of whole layers."""
+    from vtakit.runtime.terminal import progress
+    from vtakit.runtime.tune.network import try_forms
+
+    with progress() as bar:
+        task = bar.add_task("", total=None)
+        return try_forms(found, measurer, records, writer, lambda text: bar.update(task, description=f"measuring {text}"))
 
 
 def _settled(found: "Network", better: dict[int, dict[str, Any]], measurer: "Measurer") -> "Settled":

@@ -1,11 +1,13 @@
 """Networks that are tuned: their tasks, what the whole takes with the decisions found, and the decisions that records have."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 from vtakit.base.errors import VtakitError
 from vtakit.base.text import counted
+from vtakit.compiler.graph.decisions import STAGE
 from vtakit.compiler.graph.ir import Graph
 from vtakit.compiler.graph.passes.fold import Evaluate
 from vtakit.compiler.schedule.decisions import DecisionError
@@ -14,10 +16,11 @@ from vtakit.compiler.tune.task import Candidate, Tuned, TuneError, alike, decide
 from vtakit.runtime.source import Options
 from vtakit.runtime.target import Image, Target
 from vtakit.runtime.tune.outcome import Cost, Measurer
-from vtakit.runtime.tune.records import SHIPPED, Record, Records, digest_of, place_of, versions
+from vtakit.runtime.tune.records import SHIPPED, Record, Records, Writer, digest_of, place_of, versions
 
 ByLayer = Mapping[str, Mapping[str, Any]]
 ROUNDS = 3  # compilations with layers put back to their defaults
+FORMS = "forms"  # kind of a record: decisions of whole layers with which tasks are tuned
 NOISE = {"s": 0.02}  # share by which the time of a layer differs from one compilation to another, by unit of costs
 _HARDWARE = ("config", "copies", "without", "system", "isa", "core")  # of a key: the machine, beside what it computes
 
@@ -27,6 +30,8 @@ class Network:
     """A model as the tuner sees it; the graph is as imported.
 
     threads : of a processor's parallel loops; None for the target's default
+    forms   : decisions of whole layers, with which its tasks are made
+    plain   : the same network without forms; None if this is it
     """
 
     graph: Graph
@@ -35,6 +40,8 @@ class Network:
     evaluate: Evaluate
     tuned: Sequence[Tuned]
     threads: int | None = None
+    forms: ByLayer = field(default_factory=dict)
+    plain: "Network | None" = None
 
     @classmethod
     def of(
@@ -47,9 +54,25 @@ class Network:
         """Return the network for another number of threads."""
         return Network.of(self.graph, self.target, self.options, self.evaluate, threads)
 
+    def formed(self, forms: ByLayer) -> "Network":
+        """Return the network with decisions of whole layers, and the tasks that it then has."""
+        if not forms:
+            return self
+        given = self.options.decisions
+        merged = {layer: {**made, **given.get(layer, {})} for layer, made in forms.items()}
+        options = replace(self.options, decisions={**given, **merged})
+        return replace(self, tuned=self.target.tasks(self.graph, options, self.evaluate, self.threads), forms=forms, plain=self)
+
+    @cached_property
+    def usual(self) -> Image:
+        """Return the whole as it is compiled by default."""
+        return self.image({}) if self.plain is None else self.plain.usual
+
     @property
     def key(self) -> dict[str, Any]:
-        """Return what decides the cost of the whole: its tasks, by layer."""
+        """Return what decides the cost of the whole: its tasks by default, by layer."""
+        if self.plain is not None:
+            return self.plain.key
         return {"network": [[digest_of(each.task.key), [*each.layers]] for each in self.tuned]}
 
     def image(self, decisions: ByLayer) -> Image:
@@ -79,15 +102,52 @@ class Settled:
 def settle(
     network: Network, found: Mapping[int, Candidate], measurer: Measurer, tell: Callable[[str], None] = lambda text: None,
 ) -> Settled:
-    """Measure the whole network with the best candidates of its tasks; a layer keeps its default where that is better there.
+    """Measure the whole network with its forms and the best candidates of its tasks; a layer keeps its default where that is
+    better there.
 
     found    : the best candidate by the number of the task; tasks whose default is best are left out
     measurer : measures the default anew beside each other compilation, in turn
     """
+    chosen = {layer: dict(made) for layer, made in network.forms.items()}
+    for at, each in enumerate(network.tuned):
+        for layer in each.layers if at in found else ():
+            chosen[layer] = {**chosen.get(layer, {}), **found[at]}
+    return _settled(network, chosen, measurer, tell)
+
+
+def try_forms(
+    network: Network, measurer: Measurer, records: Records, writer: Writer | None = None,
+    tell: Callable[[str], None] = lambda text: None,
+) -> Network:
+    """Return the network with the decisions of whole layers that its target lets the tuner try, where a layer gains by them.
+
+    Each layer is measured with them in the whole network, before its task is tuned. They become a record; one of this version
+    is not measured again.
+    """
+    if not network.target.forms:
+        return network
+    known = [each for each in records.of(network.key, FORMS) if each.versions == versions()]
+    if known:
+        return network.formed(known[-1].decisions)
+    chosen: dict[str, dict[str, Any]] = {}
+    for layer, decision in network.target.decisions(network.graph, network.options, network.evaluate):
+        others = [value for value in decision.candidates if value != decision.default]
+        if decision.name in network.target.forms and decision.is_default and others:
+            chosen.setdefault(layer, {})[decision.name] = others[0]
+    found = _settled(network, chosen, measurer, tell)
+    if writer is not None:
+        writer.add(Record(kind=FORMS, task=network.graph.name, key=network.key, decisions=found.decisions, cost=found.cost,
+                          default=found.default, unit=network.target.unit))
+    return network.formed(found.decisions)
+
+
+def _settled(
+    network: Network, chosen: dict[str, dict[str, Any]], measurer: Measurer, tell: Callable[[str], None],
+) -> Settled:
+    """Measure the network with decisions, without those of layers that take more with them."""
     tell("the whole network, by default")
-    usual = network.image({})
+    usual = network.usual
     (base,) = measurer.costs([usual])
-    chosen = {layer: dict(found[at]) for at, each in enumerate(network.tuned) if at in found for layer in each.layers}
     best, kept = Settled(decisions={}, cost=base.total, default=base.total), list[str]()
     for _ in range(ROUNDS):
         if not chosen:
@@ -147,9 +207,10 @@ def covered(network: Network, records: Records, name: str) -> Covered:
     whole = [each for each in records.of(network.key, "network") if each.cost is not None]
     whole = [each for each in whole if each.versions == versions()] or whole
     old, illegal, missing, elsewhere = 0, list[str](), list[str](), 0
-    found: dict[str, dict[str, Any]] = {}
     other = _other_hardware(records)
     verdict = whole[-1] if whole else None
+    network = _as_recorded(network, records, verdict)
+    found = {layer: dict(made) for layer, made in network.forms.items()}
     for each in network.tuned:
         best = records.best(each.task.key)
         if best is None:
@@ -160,10 +221,10 @@ def covered(network: Network, records: Records, name: str) -> Covered:
         try:
             usual = defaults(each.task)
             for layer in each.layers:
-                values = best.decisions if verdict is None else verdict.decisions.get(layer, usual)
+                values = best.decisions if verdict is None else _of_stages(verdict.decisions.get(layer, {})) or usual
                 decided(each.task, values)
                 if alike(each.task, values) != alike(each.task, usual):
-                    found[layer] = dict(values)
+                    found[layer] = {**found.get(layer, {}), **values}
         except (DecisionError, TypeError, AttributeError, ValueError):
             for layer in each.layers:
                 found.pop(layer, None)
@@ -185,6 +246,23 @@ def covered(network: Network, records: Records, name: str) -> Covered:
     if missing:
         parts.append(f"without records: {_names(missing)}")
     return Covered(found, "; ".join(parts))
+
+
+def _of_stages(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the decisions of a layer's schedule, without those of the whole layer."""
+    return {name: value for name, value in values.items() if STAGE in name}
+
+
+def _as_recorded(network: Network, records: Records, verdict: Record | None) -> Network:
+    """Return the network with the decisions of whole layers that its verdict has, or those with which its tasks were tuned."""
+    known = [verdict] if verdict is not None else [
+        each for each in records.of(network.key, FORMS) if each.versions == versions()][-1:]
+    forms = {layer: own for each in known for layer, values in each.decisions.items() if isinstance(values, Mapping) and (
+        own := {name: value for name, value in values.items() if STAGE not in name})}
+    try:
+        return network.formed(forms)
+    except DecisionError:  # of another version, or of a damaged file
+        return network
 
 
 def _recorded(network: Network, records: Records) -> Network:

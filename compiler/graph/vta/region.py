@@ -92,13 +92,27 @@ class Operator:
             return lower(s, args, LAYER, limits=target.limits)
 
 
-def operator_of(region: Region, unit: Unit, target: Target) -> Operator:
-    """Return the operator of a unit of a region, as the region's program has it."""
+def operator_of(region: Region, unit: Unit, target: Target, decisions: ModelDecisions) -> Operator:
+    """Return the operator of a unit of a region, as the region's program has it with decisions, to which its own is added."""
     alone = region.of(unit)
     given = {key[:2]: placeholder(key[2].type.shape, target.dtype("inp"), name=f"in{i}__") for i, key in enumerate(alone.inputs)}
     fold = unit.fold if (unit.data[0], unit.fold) in given else None
     tensors = [given[value, None if at else fold] for at, value in enumerate(unit.data)]
-    return Operator(unit.build(Maker(target, LAYER), tensors, fold), tuple(given.values()))
+    return Operator(_made(unit, Maker(target, LAYER), tensors, fold, decisions), tuple(given.values()))
+
+
+def _made(unit: Unit, maker: Maker, tensors: list[Tensor], fold: Fold | None, decisions: ModelDecisions) -> Made:
+    """Make the operator of a unit.
+
+    Decisions: pads, of a convolution with pads of zeros, whether products with them are left out. That takes more instructions,
+    which no estimate of a whole network knows, so the default multiplies them.
+    """
+    made = unit.build(maker, tensors, fold)
+    if not any(isinstance(each, Conv2d) and each.has_zero_pads for each in made.layers.values()):
+        return made
+    if decisions.choose(unit.nodes, PADS, [MULTIPLIED, LEFT_OUT], MULTIPLIED, _made) == MULTIPLIED:
+        return made
+    return unit.build(Maker(maker.target, maker.name, inside=True), tensors, fold)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -138,7 +152,7 @@ class _Region:
             tensors = [
                 values[value] if value in values else given[value, None if at else fold] for at, value in enumerate(unit.data)
             ]
-            self.made[unit] = self._make(unit, tensors, fold, decisions)
+            self.made[unit] = _made(unit, Maker(self.target, self.names[unit]), tensors, fold, decisions)
             values[unit.output] = self.made[unit].value
         results = {unit.packed: made.layer.result for unit, made in self.made.items()}
         results |= {unit.rest: made.parts[PART].result for unit, made in self.made.items() if unit.rest is not None}
@@ -165,19 +179,6 @@ class _Region:
             if made.view is not None and made.view in read:
                 s[made.view].compute_inline()
         return _Scheduled(s, tuple(given.values()), constants, tuple(outputs))
-
-    def _make(self, unit: Unit, tensors: list[Tensor], fold: Fold | None, decisions: ModelDecisions) -> Made:
-        """Make an operator.
-
-        Decisions: pads, of a convolution with pads of zeros, whether products with them are left out. No estimate knows the
-        instructions that it takes, so the default multiplies them.
-        """
-        made = unit.build(Maker(self.target, self.names[unit]), tensors, fold)
-        if not any(isinstance(each, Conv2d) and each.has_zero_pads for each in made.layers.values()):
-            return made
-        if decisions.choose(unit.nodes, PADS, [MULTIPLIED, LEFT_OUT], MULTIPLIED, _Region._make) == MULTIPLIED:
-            return made
-        return unit.build(Maker(self.target, self.names[unit], inside=True), tensors, fold)
 
     def _layers(self, program: Program) -> tuple[Layer, ...]:
         """Describe each part of the program; a part has the names of the values that it stores."""

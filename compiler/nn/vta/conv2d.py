@@ -221,8 +221,19 @@ class Conv2d(Layer):
             passes=self.tail.passes + shifts(self.higher), digits=1 + len(self.higher),
             tensors=len(self.epilogue.elements), begun=self.begun,
             lifted=self.lifted_residuals, vectors=self.epilogue.channel_elements,
-            repeats=self.groups, store_loops=self._store_loops, pooling=self.pooling, stored=self._stored,
+            repeats=self.groups, store_loops=self._store_loops, pooling=self.pooling, stored=self._stored, left_out=self._left_out,
         )
+
+    @property
+    def _left_out(self) -> float:
+        """Return the share of products with pads, if they are left out; 0 where windows of products overlap."""
+        if not self.inside or not self.has_zero_pads or self.pooling is not None:
+            return 0.0
+        sizes, taps = shape_of(self.data)[2:4], shape_of(self.weights)[2:4]
+        inside = [sum(0 <= at * step + tap * dilation - pad < size for at in range(count) for tap in range(some)) / (count * some)
+                  for count, some, step, dilation, pad, size in zip(
+                      (self.height, self.width), taps, self.stride, self.dilation, self.pad[::2], sizes, strict=True)]
+        return 1 - prod(inside)
 
     @property
     def _stored(self) -> bool:

@@ -47,6 +47,7 @@ class Work:
     lifted  : how many of the tensors products bring there, from INP
     repeats : groups or phases, each a convolution of its own
     store_loops : of a tile, around what one instruction stores
+    left_out : share of the products that are not computed, since they are with pads
     """
 
     images: int
@@ -72,6 +73,12 @@ class Work:
     store_loops: tuple[str, ...] = ("images", "out_blocks")
     pooling: Pooling | None = None
     stored: bool = False
+    left_out: float = 0.0
+
+    @property
+    def taken(self) -> float:
+        """Return the share of the products that are computed."""
+        return 1 - self.left_out
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -205,7 +212,7 @@ def cycles_of(target: Target, work: Work, cuts: Cuts) -> npt.NDArray[np.float64]
     tiles, chunks = cuts.parts(work, *TILE), cuts.parts(work, *CHUNK) * work.digits
     outputs = prod(getattr(work, name) for name in TILE) / tiles  # of a tile; the last of a loop may be smaller
     pixels = outputs if work.pooling is None else outputs * prod(cuts.computed(work)) / (cuts.rows * cuts.columns)
-    steps = pixels * prod(getattr(work, name) for name in CHUNK) * work.digits / chunks * target.params.gemm_passes  # cycles
+    steps = pixels * prod(getattr(work, name) for name in CHUNK) * work.digits / chunks * target.params.gemm_passes * work.taken  # cycles
     windows = 0 if work.pooling is None else work.pooling.steps  # steps for each value of the result
     on_store = cuts.on_store(work)
     passes = work.passes + np.where(on_store, 0, windows)

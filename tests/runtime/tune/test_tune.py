@@ -302,7 +302,7 @@ def test_the_network_has_the_last_word():
         def __init__(self, layer):
             self.layers, self.task = (layer,), None
     class Cycled:
-        unit = "cycles"
+        unit, forms = "cycles", ()
     fake = Fake(None, Cycled, None, None, [Part("a"), Part("b"), Part("c")])
     for share in (0, 3):  # a machine that is slower each time: the default is measured anew beside each other compilation
         found = settle(fake, {0: {"t": 1}, 1: {"t": 2}, 2: {"t": 3}}, Warming(share))
