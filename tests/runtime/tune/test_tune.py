@@ -24,7 +24,7 @@ from vtakit.runtime import cli
 from vtakit.runtime.model import network
 from vtakit.runtime.tune.confirm import confirm
 from vtakit.runtime.tune.cycles import Cycles, cycles_of, program_of
-from vtakit.runtime.tune.network import Network, covered, settle
+from vtakit.runtime.tune.network import FORMS, Network, covered, settle, try_forms
 from vtakit.runtime.tune.outcome import Cost
 from vtakit.runtime.tune.records import Records
 from vtakit.sim import confirmed
@@ -248,6 +248,32 @@ def test_what_is_compiled_has_the_cycles_that_were_recorded(tuned, path):
     assert cycles == pytest.approx(record.cost, rel=0.01)  # buffers lie elsewhere in the device's memory
     assert default == pytest.approx(record.default, rel=0.01)
     assert module.image.source.options.decisions == {layer: dict(values) for layer, values in record.decisions.items()}
+
+
+def test_products_with_pads_are_left_out_where_the_network_gains(tuned, path, net):
+    """The tuner tries it in the network first, tunes the tasks that there are then, and goes on with what it found."""
+    folder, _ = tuned
+    records = Records.read(folder / "r.jsonl")
+    (forms,) = [each for each in records if each.kind == FORMS]
+    assert forms.cost < forms.default
+    assert set(forms.decisions) >= {"second"}
+    assert all(made == {"pads": "left out"} for made in forms.decisions.values())
+    listed_ = {layer: each for layer, each in vtakit.decisions(path, "vta", config="compact", system=SLOW) if each.name == "pads"}
+    assert set(forms.decisions) <= set(listed_)
+    assert all(each.is_default and each.candidates == ("multiplied", "left out") for each in listed_.values())
+    formed = try_forms(net, None, records)  # nothing is measured again
+    assert formed.key == net.key
+    task, plain = (task_named(each, "second").task for each in (formed, net))
+    assert task.key == {**plain.key, "pads": "left out"}
+    assert records.of(task.key)
+    assert task.layer.work.left_out == pytest.approx(1 - (34 / 36) ** 2)
+    assert task.estimate(defaults(task)) <= plain.estimate(defaults(plain))
+    (outcome,), (before,) = ([found for _, found in Cycles(workers=1).measure(each, [defaults(each)])] for each in (task, plain))
+    assert floor_of(task, defaults(task)) <= outcome.cost < before.cost
+    ended = Records([each for each in records if each.kind != "network"])  # before the whole was measured
+    assert covered(net, ended, "r").decisions["second"]["pads"] == "left out"
+    broken = [replace(each, decisions={"second": {"pads": "eaten"}}) for each in records if each.kind == "network"]
+    assert covered(net, Records([*records, *broken]), "r").decisions.get("second", {}).get("pads") != "eaten"
 
 
 def test_records_of_other_hardware_are_not_used_and_it_is_said(tuned, path):
