@@ -74,7 +74,7 @@ def shipped_of(combination: Combination, known: Records) -> list[Record]:
     net, own = try_forms(plain, Cycles(), known), {layer: each.task.key for each in plain.tuned for layer in each.layers}
     tasks, better = dict[int, Record](), dict[int, Candidate]()
     for at, each in enumerate(net.tuned):
-        found = known.best(each.task.key) or known.best(own[each.layers[0]])  # one without forms, which is measured anew with them
+        found = known.best(each.task.key) or known.best(own[each.layers[0]])  # the latter without forms: it is measured anew
         if found is not None:
             tasks[at] = _measured(net, at, found, known)
             if alike(each.task, tasks[at].decisions) != alike(each.task, defaults(each.task)):

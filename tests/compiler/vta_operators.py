@@ -91,7 +91,8 @@ def conv(rng: np.random.Generator, target: Target) -> Case:
     }
     plain = Conv2d(**fields)
     shape = images, groups * outs, plain.out_height, plain.out_width
-    layer = Conv2d(**fields, epilogue=random_epilogue(rng, target, groups * outs, (*shape, *target.element("inp"))))
+    epilogue = random_epilogue(rng, target, groups * outs, (*shape, *target.element("inp")))
+    layer = Conv2d(**fields, epilogue=epilogue, inside=bool(rng.integers(2)))
     return Case(layer, lambda given: conv_reference(layer, given[layer.data], given[layer.weights], given))
 
 
@@ -112,7 +113,8 @@ def pooled(rng: np.random.Generator, target: Target) -> Case:
     }
     plain = Conv2d(**fields)
     shape = images, groups * outs, plain.out_height, plain.out_width, *target.element("inp")
-    layer = Conv2d(**fields, epilogue=random_epilogue(rng, target, groups * outs, shape))
+    epilogue = random_epilogue(rng, target, groups * outs, shape)
+    layer = Conv2d(**fields, epilogue=epilogue, inside=bool(rng.integers(2)))
     return Case(layer, lambda given: conv_reference(layer, given[layer.data], given[layer.weights], given))
 
 
@@ -135,7 +137,8 @@ def digits(rng: np.random.Generator, target: Target) -> Case:
         fields["pooling"] = Pooling(kernel=(window, window), stride=(window, window))
         plain = Conv2d(**fields)
     size = images, groups * outs, plain.out_height, plain.out_width, *target.element("inp")
-    layer = Conv2d(**fields, epilogue=random_epilogue(rng, target, groups * outs, size))
+    epilogue = random_epilogue(rng, target, groups * outs, size)
+    layer = Conv2d(**fields, epilogue=epilogue, inside=bool(rng.integers(2)))
     return Case(layer, lambda given: conv_reference(layer, given[layer.data], whole_weights(layer, given), given))
 
 

@@ -29,7 +29,7 @@ def leave_out_pads(steps: list[Step], cfg: VTAConfig) -> list[Step]:
     for step in steps:
         if step.op in (Opcode.LOAD, Opcode.PAD_LOAD) and step.fields["memory_type"] == MemType.INP:
             pads[step.accesses[0].elements] = _filled_in(step)
-        found += _parts(step, pads, cfg) if step.inside and step.op is Opcode.GEMM and not step.fields.get("reset") else [step]
+        found += _parts(step, pads, cfg) if step.inside and not step.fields.get("reset") else [step]
     return found
 
 

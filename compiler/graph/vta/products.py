@@ -81,7 +81,8 @@ def conv(
         found, groups = pack_weights(m.target, given, shape.groups)
         last, higher = m.digits(found)
         layer = Conv2d(target=m.target, name=m.name, data=data, weights=last, higher=higher, stride=shape.stride, pad=shape.pad,
-                       fill=shape.fill, dilation=shape.dilation, groups=groups, pooling=pooling, epilogue=epilogue, inside=m.inside)
+                       fill=shape.fill, dilation=shape.dilation, groups=groups, pooling=pooling, epilogue=epilogue,
+                       inside=m.inside)
     return _of_blocks(m, layer, len(weights), layer.out_height, layer.out_width)
 
 

@@ -221,7 +221,8 @@ class Conv2d(Layer):
             passes=self.tail.passes + shifts(self.higher), digits=1 + len(self.higher),
             tensors=len(self.epilogue.elements), begun=self.begun,
             lifted=self.lifted_residuals, vectors=self.epilogue.channel_elements,
-            repeats=self.groups, store_loops=self._store_loops, pooling=self.pooling, stored=self._stored, left_out=self._left_out,
+            repeats=self.groups, store_loops=self._store_loops, pooling=self.pooling, stored=self._stored,
+            left_out=self._left_out,
         )
 
     @property

@@ -212,7 +212,8 @@ def cycles_of(target: Target, work: Work, cuts: Cuts) -> npt.NDArray[np.float64]
     tiles, chunks = cuts.parts(work, *TILE), cuts.parts(work, *CHUNK) * work.digits
     outputs = prod(getattr(work, name) for name in TILE) / tiles  # of a tile; the last of a loop may be smaller
     pixels = outputs if work.pooling is None else outputs * prod(cuts.computed(work)) / (cuts.rows * cuts.columns)
-    steps = pixels * prod(getattr(work, name) for name in CHUNK) * work.digits / chunks * target.params.gemm_passes * work.taken  # cycles
+    products = prod(getattr(work, name) for name in CHUNK) * work.digits * work.taken
+    steps = pixels * products / chunks * target.params.gemm_passes  # cycles
     windows = 0 if work.pooling is None else work.pooling.steps  # steps for each value of the result
     on_store = cuts.on_store(work)
     passes = work.passes + np.where(on_store, 0, windows)
