@@ -35,8 +35,7 @@ def leave_out_pads(steps: list[Step], cfg: VTAConfig) -> list[Step]:
 
 def _filled_in(step: Step) -> npt.NDArray[np.bool_]:
     """Return which of the elements that a LOAD writes are zeros that it fills in."""
-    rows, columns = ((step.fields.get(f"{axis}_pad_0", 0), step.fields.get(f"{axis}_size", 0), step.fields.get(f"{axis}_pad_1", 0))
-                     for axis in "yx")
+    rows, columns = ([step.fields.get(f"{axis}_{name}", 0) for name in ("pad_0", "size", "pad_1")] for axis in "yx")
     found = np.full((sum(rows), sum(columns)), not step.fields.get("pad_value"))
     found[rows[0]:rows[0] + rows[1], columns[0]:columns[0] + columns[1]] = False
     return found.ravel()
