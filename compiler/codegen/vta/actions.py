@@ -82,8 +82,8 @@ class Output:
         self.steps.append(Step(opcode, fields, memory.stage, tuple(accesses), name, part=self.part))
 
     def run(
-        self, op: Opcode, kernel: Kernel, base: Place, accesses: list[Access], nest: Nest | None = None, /, inside: bool = False,
-        **fields: int,
+        self, op: Opcode, kernel: Kernel, base: Place, accesses: list[Access], nest: Nest | None = None,
+        inside: bool = False, /, **fields: int,
     ) -> None:
         """Append a GEMM or ALU instruction, or add its micro-ops to the last one if both are of one scattered nest."""
         words = kernel.words(self.cfg, base)
@@ -233,7 +233,7 @@ class Product:
         ]
         part, fields = self.nest if self.nest.scattered else None, {} if self.src else {"reset": 1}
         for kernel in kernels(out.cfg, Opcode.GEMM, loops):
-            out.run(Opcode.GEMM, kernel, first, accesses, part, inside=self.inside, **fields)
+            out.run(Opcode.GEMM, kernel, first, accesses, part, self.inside, **fields)
 
 
 @dataclass(frozen=True, slots=True)

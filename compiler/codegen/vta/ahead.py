@@ -30,6 +30,8 @@ def weights_ahead(steps: list[Step], target: Target) -> list[Step]:
         first = max(0, run - target.copies)
         if sum(cycles[first:run]) >= sum(loads[first + 1:run + 1]):
             continue
+        if run >= 0 and _meets(steps[starts[run]:at], step):  # weights whose products are all left out, in the same place
+            continue
         slots, hidden = list[int](), 0
         for before in range(run - 1, max(-1, run - 1 - FARTHEST), -1):
             if hidden >= SPREAD * needed or _meets(steps[starts[before]:starts[before + 1]], step):

@@ -157,7 +157,9 @@ class Selector:
         if call.name in (REQUANT, REQUANT_LOOKUP):
             return self._requantized(nest, *operands)
         lanes = tuple([self.target.lanes(scope) for scope in ("acc", "inp", "wgt")])
-        return Product(nest, lanes, *operands, inside=call.name == INSIDE)
+        dst, src, wgt = [*operands, None, None][:3]
+        assert dst is not None
+        return Product(nest, lanes, dst, src, wgt, inside=call.name == INSIDE)
 
     def _windows(self, nest: Nest, operands: list[Operand], numbers: list[int | None]) -> Windows:
         """The DWCONV of rows and columns of windows."""

@@ -234,7 +234,7 @@ class Conv2d(Layer):
         inside = [sum(0 <= at * step + tap * dilation - pad < size for at in range(count) for tap in range(some)) / (count * some)
                   for count, some, step, dilation, pad, size in zip(
                       (self.height, self.width), taps, self.stride, self.dilation, self.pad[::2], sizes, strict=True)]
-        return 1 - prod(inside)
+        return float(1 - inside[0] * inside[1])
 
     @property
     def _stored(self) -> bool:

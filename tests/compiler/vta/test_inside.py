@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from vta_fuzz import check
 from vta_operators import conv_reference
 from vta_support import build, execute, values
 
@@ -134,3 +135,8 @@ def test_the_rtl_has_the_bytes_and_cycles_of_the_models(config):
     model = run(program, inputs, device="cycle")
     assert difference_on_rtl(program, inputs, model) is None
     assert model.buffers[conv.result.name] == run(plain, inputs).buffers[conv.result.name]
+
+
+def test_weights_whose_products_are_all_left_out_are_not_loaded_over_others():
+    """On a slow bus, LOADs of weights move up; one of a chunk of which nothing is left stays before the next in its place."""
+    assert "instructions" in check("digits", 8059)
