@@ -31,7 +31,8 @@ from vtakit.runtime import cli
 from vtakit.runtime.model import network
 from vtakit.runtime.tune.confirm import KIND, confirm
 from vtakit.runtime.tune.cycles import Cycles
-from vtakit.runtime.tune.network import Network, network_record, settle, try_forms
+from vtakit.runtime.tune.forms import try_forms
+from vtakit.runtime.tune.network import Network, network_record, settle
 from vtakit.runtime.tune.records import SHIPPED, Record, Records, place_of, versions
 
 ROOT = Path(__file__).parents[1]

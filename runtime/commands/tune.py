@@ -262,7 +262,7 @@ def _confirmed(
 def _formed(found: "Network", measurer: "Measurer", records: "Records", writer: "Writer") -> "Network":
     """Return the network with decisions of whole layers."""
     from vtakit.runtime.terminal import progress
-    from vtakit.runtime.tune.network import try_forms
+    from vtakit.runtime.tune.forms import try_forms
 
     with progress() as bar:
         task = bar.add_task("", total=None)

@@ -16,7 +16,7 @@ from vtakit.compiler.tune.task import Candidate, Tuned, TuneError, alike, decide
 from vtakit.runtime.source import Options
 from vtakit.runtime.target import Image, Target
 from vtakit.runtime.tune.outcome import Cost, Measurer
-from vtakit.runtime.tune.records import SHIPPED, Record, Records, Writer, digest_of, place_of, versions
+from vtakit.runtime.tune.records import SHIPPED, Record, Records, digest_of, place_of, versions
 
 ByLayer = Mapping[str, Mapping[str, Any]]
 ROUNDS = 3  # compilations with layers put back to their defaults
@@ -112,36 +112,10 @@ def settle(
     for at, each in enumerate(network.tuned):
         for layer in each.layers if at in found else ():
             chosen[layer] = {**chosen.get(layer, {}), **found[at]}
-    return _settled(network, chosen, measurer, tell)
+    return settled_of(network, chosen, measurer, tell)
 
 
-def try_forms(
-    network: Network, measurer: Measurer, records: Records, writer: Writer | None = None,
-    tell: Callable[[str], None] = lambda text: None,
-) -> Network:
-    """Return the network with the decisions of whole layers that its target lets the tuner try, where a layer gains by them.
-
-    Each layer is measured with them in the whole network, before its task is tuned. They become a record; one of this version
-    is not measured again.
-    """
-    if not network.target.forms:
-        return network
-    known = [each for each in records.of(network.key, FORMS) if each.versions == versions()]
-    if known:
-        return network.formed(known[-1].decisions)
-    chosen: dict[str, dict[str, Any]] = {}
-    for layer, decision in network.target.decisions(network.graph, network.options, network.evaluate):
-        others = [value for value in decision.candidates if value != decision.default]
-        if decision.name in network.target.forms and decision.is_default and others:
-            chosen.setdefault(layer, {})[decision.name] = others[0]
-    found = _settled(network, chosen, measurer, tell)
-    if writer is not None:
-        writer.add(Record(kind=FORMS, task=network.graph.name, key=network.key, decisions=found.decisions, cost=found.cost,
-                          default=found.default, unit=network.target.unit))
-    return network.formed(found.decisions)
-
-
-def _settled(
+def settled_of(
     network: Network, chosen: dict[str, dict[str, Any]], measurer: Measurer, tell: Callable[[str], None],
 ) -> Settled:
     """Measure the network with decisions, without those of layers that take more with them."""

@@ -24,7 +24,8 @@ from vtakit.runtime import cli
 from vtakit.runtime.model import network
 from vtakit.runtime.tune.confirm import confirm
 from vtakit.runtime.tune.cycles import Cycles, cycles_of, program_of
-from vtakit.runtime.tune.network import FORMS, Network, covered, settle, try_forms
+from vtakit.runtime.tune.forms import try_forms
+from vtakit.runtime.tune.network import FORMS, Network, covered, settle
 from vtakit.runtime.tune.outcome import Cost
 from vtakit.runtime.tune.records import Records
 from vtakit.sim import confirmed
