@@ -24,6 +24,7 @@ import onnx
 import vtakit
 from vtakit import models
 from vtakit.base.writing import write_bytes
+from vtakit.compiler.graph.vta.region import PADS
 from vtakit.compiler.tune.space import defaults
 from vtakit.compiler.tune.task import Candidate, alike, decided
 from vtakit.hw.system import SYSTEMS
@@ -33,7 +34,7 @@ from vtakit.runtime.tune.confirm import KIND, confirm
 from vtakit.runtime.tune.cycles import Cycles
 from vtakit.runtime.tune.forms import try_forms
 from vtakit.runtime.tune.network import Network, network_record, settle
-from vtakit.runtime.tune.records import SHIPPED, Record, Records, place_of, versions
+from vtakit.runtime.tune.records import SHIPPED, Record, Records, digest_of, place_of, versions
 
 ROOT = Path(__file__).parents[1]
 FOLDER, PAGE = ROOT / "build" / "shipped", ROOT / "docs" / "tuning.md"
@@ -138,7 +139,12 @@ def _of(records: Records, name: str) -> list[Record]:
     """Return the records of a network that is shipped."""
     whole = [each for each in records if each.kind == "network" and each.task == name]
     digests = {digest for each in whole for digest, _ in each.key["network"]}
-    return [*whole, *[each for each in records if each.kind != "network" and each.digest in digests]]
+    return [*whole, *[each for each in records if each.kind != "network" and _plain_digest(each) in digests]]
+
+
+def _plain_digest(record: Record) -> str:
+    """Return the digest of a record's task without decisions of whole layers."""
+    return digest_of({name: value for name, value in record.key.items() if name != PADS})
 
 
 def table() -> str:
