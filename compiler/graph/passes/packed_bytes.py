@@ -36,9 +36,9 @@ from vtakit.compiler.nn.conv.packed_weights import (
 INT8 = dtype("int8")
 Longs = npt.NDArray[np.int64]
 
-_MOST_BYTE = 255
+MOST_BYTE = 255
 _INT32 = np.iinfo(np.int32)
-_SHORT_SHIFT = 22  # by which 256 is shifted within int32
+SHORT_SHIFT = 22  # by which 256 is shifted within int32
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -210,7 +210,7 @@ class _Rewriter(Replacing):
         sums, scale = self.packed[acc], known[0].astype(np.int64)
         assert sums.excess is not None, node
         assert sums.most is not None, node
-        most = sums.most + _MOST_BYTE * np.abs(scale)
+        most = sums.most + MOST_BYTE * np.abs(scale)
         if most.max() > _INT32.max:
             return None
         made = self.made("scaled_add_bytes", sums.value, self._bytes(skip), self._vector(scale, np.int32, sums.value, "factor"),
@@ -223,7 +223,7 @@ class _Rewriter(Replacing):
         if known is None or not any(map(self._is_bytes, values)) or len(values[0].type.shape) != 4:
             return None
         scales = np.stack(known).astype(np.int64)
-        most = _MOST_BYTE * np.abs(scales).sum(0)
+        most = MOST_BYTE * np.abs(scales).sum(0)
         if most.max() > _INT32.max:
             return None
         data = [self._bytes(value) for value in values]
@@ -237,12 +237,12 @@ class _Rewriter(Replacing):
         if not self._is_bytes(x) or len(x.type.shape) != 4:
             return None
         count = int(np.prod(node.attrs["kernel_shape"]))
-        if _MOST_BYTE * count > _INT32.max:
+        if MOST_BYTE * count > _INT32.max:
             return None
         attrs = {**node.attrs, "fill": ZERO + node.attrs.get("fill", 0)}
         made = self.made("sum_pool_bytes", self._bytes(x), attrs=attrs, like=node.outputs[0], name=node.name)
         channels = x.type.shape[1]
-        return _Packed(made, np.full(channels, ZERO * count), np.full(channels, _MOST_BYTE * count))
+        return _Packed(made, np.full(channels, ZERO * count), np.full(channels, MOST_BYTE * count))
 
     def sums_added(self, node: Node) -> _Packed | None:
         """The sum of two sums that are here."""
@@ -265,7 +265,7 @@ class _Rewriter(Replacing):
         attrs = {word: ZERO + node.attrs.get(word, 0) for word in ("a_zero", "b_zero")}
         made = self.made("mul_bytes", self._bytes(a), self._bytes(b), attrs=attrs, like=node.outputs[0], name=node.name)
         channels = a.type.shape[1]
-        return _Packed(made, np.zeros(channels, np.int64), np.full(channels, _MOST_BYTE**2))
+        return _Packed(made, np.zeros(channels, np.int64), np.full(channels, MOST_BYTE**2))
 
     def lookup(self, node: Node) -> _Packed | None:
         """What is here by a table."""
@@ -334,7 +334,7 @@ class _Rewriter(Replacing):
         *bounds, multiplier, offset, shift = numbers
         vectors = [self._vector(vector, np.int32, sums.value, name) for vector, name in (
             (bounds[0], "least"), (bounds[1], "most"), (multiplier, "multiplier"))]
-        wide = np.int64 if shift.max() > _SHORT_SHIFT else np.int32
+        wide = np.int64 if shift.max() > SHORT_SHIFT else np.int32
         vectors += [self._vector(offset, wide, sums.value, "offset"), self._vector(shift, np.int32, sums.value, "shift")]
         return _Packed(self.made("requantize_bytes", sums.value, *vectors, attrs={}, like=node.outputs[0], name=node.name))
 
@@ -345,7 +345,7 @@ class _Rewriter(Replacing):
 def _sums(weight: npt.NDArray[np.int8]) -> tuple[Longs, Longs] | None:
     """Return the excess and the bounds of the sums of filters [K, …] on uint8; None where int32 does not hold the sums."""
     long = weight.astype(np.int64)
-    most: Longs = _MOST_BYTE * np.abs(long).sum(1)
+    most: Longs = MOST_BYTE * np.abs(long).sum(1)
     return (ZERO * long.sum(1), most) if most.max(initial=0) <= _INT32.max else None
 
 

@@ -6,6 +6,7 @@ from vtakit.compiler.codegen.llvm.machine import Machine
 from vtakit.compiler.graph.decisions import ModelDecisions
 from vtakit.compiler.graph.passes.base import GraphPass
 from vtakit.compiler.graph.passes.batch_norm import fold_scales, simplify_inference
+from vtakit.compiler.graph.passes.byte_rows import byte_rows
 from vtakit.compiler.graph.passes.cse import merge_common, merge_constants
 from vtakit.compiler.graph.passes.dead import remove_dead
 from vtakit.compiler.graph.passes.fold import Evaluate, fold_constants
@@ -44,7 +45,8 @@ def passes_for_cpu(
         GraphPass("fold_input_scales", fold_input_scales),
         GraphPass("fold_constants", partial(fold_constants, evaluate=evaluate)),
         GraphPass("merge_common", merge_common),
-        *([GraphPass("pack_bytes", partial(pack_bytes, decisions=all_, machine=machine))] if machine and integer else []),
+        *([GraphPass("pack_bytes", partial(pack_bytes, decisions=all_, machine=machine)),
+           GraphPass("byte_rows", partial(byte_rows, decisions=all_))] if machine and integer else []),
         *([GraphPass("half_precision", partial(
             half_precision, pays=narrowed, decisions=all_, saved_per_moved=saved))] if narrowed else []),
         *for_machine,

@@ -247,9 +247,9 @@ def lookup_bytes(x: Tensor, table: Tensor) -> Tensor:
 def requantize_bytes(acc: Tensor, least: Tensor, most: Tensor, multiplier: Tensor, offset: Tensor, shift: Tensor) -> Tensor:
     """``clip(acc, least, most) * multiplier + offset >> shift`` in uint8, computed in offset's type, which wraps.
 
-    acc                              int32 [N, C / u, H, W, u]
-    least, most, multiplier, shift   int32 [C / u, u]
-    offset                           int32 or int64 [C / u, u]
+    acc                              int32 [N, C / u, H, W, u], or rows [R, C]
+    least, most, multiplier, shift   int32 [C / u, u], or [C]
+    offset                           int32 or int64 of that shape
 
     What does not fit uint8 is not told: bounds are such that all does.
     """
@@ -258,7 +258,7 @@ def requantize_bytes(acc: Tensor, least: Tensor, most: Tensor, multiplier: Tenso
 
     def value(*at: Expr) -> Expr:
         def of(vector: Tensor) -> Expr:
-            found: Expr = vector(at[1], at[-1])
+            found: Expr = vector(*at[1:2], *at[2:][-1:])
             return found
         kept = maximum(minimum(acc(*at), of(most)), of(least)).astype(kind)
         found: Expr = (kept * of(multiplier).astype(kind) + of(offset) >> of(shift).astype(kind)).astype(UINT8)
@@ -267,7 +267,8 @@ def requantize_bytes(acc: Tensor, least: Tensor, most: Tensor, multiplier: Tenso
 
 
 def _fits(what: str, a: Tensor, b: Tensor, *vectors: Tensor) -> None:
-    if dims(a) != dims(b) or any(dims(vector) != (dims(a)[1], dims(a)[-1]) for vector in vectors):
+    each = dims(a)[1:2] + dims(a)[2:][-1:]
+    if dims(a) != dims(b) or any(dims(vector) != each for vector in vectors):
         raise OperatorError(f"{what}: shapes {', '.join(str(dims(x)) for x in (a, b, *vectors))} do not fit together")
 
 

@@ -17,6 +17,7 @@ from vtakit.compiler.nn.conv.winograd import STEP
 from vtakit.compiler.nn.conv.winograd_cpu import schedule_winograd
 from vtakit.compiler.nn.cpu.flow import Flow, Reads, extents, inlined
 from vtakit.compiler.nn.cpu.simple import reduce_along, run_along, run_within
+from vtakit.compiler.nn.product.byte_panels_cpu import schedule_byte_panels
 from vtakit.compiler.nn.product.panels_cpu import run_panels_within, schedule_panels
 from vtakit.compiler.nn.product.products_cpu import is_product_of_rows, schedule_product
 from vtakit.compiler.nn.reduction.rows_cpu import schedule_rows
@@ -48,7 +49,8 @@ def schedule(
     s = create_schedule([tensor.op for tensor in outputs], decisions)
     chosen = target or Target.host()
     machine = machine_of(chosen)
-    rules = ANCHORS | dict.fromkeys(PACKED, partial(schedule_packed, target=chosen))
+    rules = ANCHORS | dict.fromkeys(PACKED, partial(schedule_packed, target=chosen)) | {
+        "dense_bytes": partial(schedule_byte_panels, target=chosen)}
     flow = Flow.of(s.outputs)
     if any(0 in extents(op) for op in flow.computes()):
         return s  # nothing to make faster

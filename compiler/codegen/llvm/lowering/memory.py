@@ -2,6 +2,7 @@
 
 from vtakit.compiler.codegen.lanes import Lanes, lanes_of
 from vtakit.compiler.codegen.llvm.errors import CodegenError
+from vtakit.compiler.codegen.llvm.lowering import tables
 from vtakit.compiler.codegen.llvm.lowering.context import Context
 from vtakit.compiler.codegen.llvm.lowering.floats import from_bits, suffix, to_bits
 from vtakit.compiler.codegen.llvm.text import types as ty
@@ -61,6 +62,8 @@ def load(x: Context, e: ir.Load) -> Value:
         raw = _reverse(x, _load_run(x, to, element(x, e.buffer, first), x.alignment(e.buffer, first), mask))
     elif lanes and step == 2 and x.mask is None:
         raw = _load_every_second(x, kind, e.buffer, lanes, align)
+    elif tables.suits(x.target, e):
+        raw = tables.looked_up(x, e, base_of(x, e.buffer))
     else:
         where = _scattered(x, e.buffer, index, lanes)
         raw = b.intrinsic(
