@@ -31,6 +31,7 @@ from vtakit.compiler.nn.conv.packed_weights import (
     packed_weight,
     packed_words,
     reach_of,
+    wide_reach,
 )
 
 INT8 = dtype("int8")
@@ -47,11 +48,13 @@ class _Packed:
 
     excess : by how much sums of each channel are too large; None for uint8
     most   : what they are at most, of either sign
+    reblocked : whether sums are in other blocks than `block_of` says
     """
 
     value: Value
     excess: Longs | None = None
     most: Longs | None = None
+    reblocked: bool = False
 
 
 def pack_bytes(graph: Graph, decisions: ModelDecisions | None = None, machine: Machine | None = None) -> Graph:
@@ -118,9 +121,17 @@ class _Rewriter(Replacing):
             self.packed[value] = _Packed(self.made("block_bytes", value, attrs=attrs, like=value))
         return self.packed[value].value
 
+    def _like(self, data: Value, other: Value, of: Value) -> Value:
+        """Return uint8 blocks that stand for a value as blocks that another one is in."""
+        blocks, block = other.type.shape[1], other.type.shape[-1]
+        if (blocks, block) == (data.type.shape[1], data.type.shape[-1]):
+            return data
+        attrs = {"channels": of.type.shape[1], "block": block, "blocks": blocks}
+        return self.made("reblock_bytes", data, attrs=attrs, like=of)
+
     def _vector(self, vector: npt.NDArray[Any], kind: Any, of: Value, name: str) -> Value:
         """Numbers of channels, in the blocks of a value."""
-        return self.constant(packed_vector(vector.astype(kind), of.type.shape[-1]), name=name)
+        return self.constant(packed_vector(vector.astype(kind), of.type.shape[-1], of.type.shape[1]), name=name)
 
     def _known(self, node: Node, first: int) -> list[npt.NDArray[Any]] | None:
         """The constants that a node reads from an operand on; None if one is not known."""
@@ -144,17 +155,22 @@ class _Rewriter(Replacing):
         out, (filters, depth) = node.outputs[0], weight.shape[:2]
         sums = _sums(weight.reshape(filters, -1))
         by_itself = groups == filters > 1 and depth == 1
-        reach = reach_of(filters, groups) if groups > 1 and depth > 1 and filters == groups * depth else 0
+        block, reach, several = block_of(filters), 0, groups > 1 and depth > 1 and filters == groups * depth
+        if several and not (reach := reach_of(filters, groups)):
+            block, reach = wide_reach(filters, groups)
         if sums is None or (groups > 1 and not (by_itself or reach)) or self._is_plain(node):
             return None
-        block = block_of(filters)
         if by_itself:
             packed = self.constant(blocked_vectors(weight[:, 0], block, 0), name=node.reads[1].name)
             made = self.made("depthwise_packed", self._bytes(x), packed, attrs={**attrs, "fill": fill}, like=out, name=node.name)
         elif reach:
             packed = self.constant(packed_groups(weight, groups, block, reach, 4), name=node.reads[1].name)
-            own = {**attrs, "block": block, "fill": fill, "reach": reach}
-            made = self.made("conv_packed", self._bytes(x), packed, attrs=own, like=out, name=node.name)
+            own, data = {**attrs, "block": block, "fill": fill, "reach": reach}, self._bytes(x)
+            if data.type.shape[1] * data.type.shape[-1] % reach or max(block, reach) % data.type.shape[-1]:
+                data = self.made("reblock_bytes", data, attrs={
+                    "channels": filters, "block": block, "blocks": -(-filters // max(block, reach)) * max(block, reach) // block},
+                    like=x)
+            made = self.made("conv_packed", data, packed, attrs=own, like=out, name=node.name)
         elif depth <= FEW and x not in self.packed and max(attrs.get("dilations", (1,))) == 1:
             words = self.made("pixel_words", x, attrs={"pads": attrs.get("pads", (0,) * 4), "fill": fill}, like=x)
             packed = self.constant(packed_words(weight, block), name=node.reads[1].name)
@@ -162,7 +178,9 @@ class _Rewriter(Replacing):
             made = self.made("conv_words", words, packed, attrs=own, like=out, name=node.name)
         else:
             return self._dots(node, weight, attrs, node.attrs.get("fill", 0), sums)
-        return _Packed(made, *sums)
+        usual = block_of(filters)
+        other = (made.type.shape[1], block) != (-(-filters // usual), usual)
+        return _Packed(made, *sums, reblocked=several and other)
 
     def _dots(
         self, node: Node, weight: npt.NDArray[np.int8], attrs: dict[str, Any], fill: int, sums: tuple[Longs, Longs],
@@ -213,9 +231,10 @@ class _Rewriter(Replacing):
         most = sums.most + MOST_BYTE * np.abs(scale)
         if most.max() > _INT32.max:
             return None
-        made = self.made("scaled_add_bytes", sums.value, self._bytes(skip), self._vector(scale, np.int32, sums.value, "factor"),
-                         attrs={}, like=node.outputs[0], name=node.name)
-        return _Packed(made, sums.excess + ZERO * scale, most)
+        factor = self._vector(scale, np.int32, sums.value, "factor")
+        made = self.made("scaled_add_bytes", sums.value, self._like(self._bytes(skip), sums.value, skip), factor, attrs={},
+                         like=node.outputs[0], name=node.name)
+        return _Packed(made, sums.excess + ZERO * scale, most, sums.reblocked)
 
     def scaled_sum(self, node: Node) -> _Packed | None:
         """The sum of two activations of which one is here."""
@@ -306,6 +325,24 @@ class _Rewriter(Replacing):
             attrs["scales"] = (*attrs["scales"], 1.0)
         return _Packed(self.made("resize", data, attrs=attrs, like=node.outputs[0], name=node.name))
 
+    def interleave(self, node: Node) -> _Packed | None:
+        """Phases of what is here."""
+        x, channels = node.reads[0], node.outputs[0].type.shape[1]
+        block = block_of(channels)
+        if not self._is_bytes(x) or channels % block or self._bytes(x).type.shape[-1] % block:
+            return None
+        attrs = {**node.attrs, "block": block}
+        return _Packed(self.made("interleave", self._bytes(x), attrs=attrs, like=node.outputs[0], name=node.name))
+
+    def depth_taps(self, node: Node) -> _Packed | None:
+        """Depths side by side as channels: blocks beside blocks, if these are full."""
+        x = node.reads[0]
+        data = self._bytes(x)
+        if x.type.shape[1] % data.type.shape[-1]:
+            return None
+        attrs = {**node.attrs, "fill": ZERO + node.attrs.get("fill", 0)}
+        return _Packed(self.made("depth_taps", data, attrs=attrs, like=node.outputs[0], name=node.name))
+
     def max_pool(self, node: Node) -> _Packed | None:
         """The greatest of windows of what is here."""
         x = node.reads[0]
@@ -336,7 +373,13 @@ class _Rewriter(Replacing):
             (bounds[0], "least"), (bounds[1], "most"), (multiplier, "multiplier"))]
         wide = np.int64 if shift.max() > SHORT_SHIFT else np.int32
         vectors += [self._vector(offset, wide, sums.value, "offset"), self._vector(shift, np.int32, sums.value, "shift")]
-        return _Packed(self.made("requantize_bytes", sums.value, *vectors, attrs={}, like=node.outputs[0], name=node.name))
+        made = self.made("requantize_bytes", sums.value, *vectors, attrs={}, like=node.outputs[0], name=node.name)
+        channels = node.outputs[0].type.shape[1]
+        block = block_of(channels)
+        if sums.reblocked:
+            made = self.made("reblock_bytes", made, attrs={
+                "channels": channels, "block": block, "blocks": -(-channels // block)}, like=node.outputs[0])
+        return _Packed(made)
 
     def _is_bytes(self, value: Value) -> bool:
         return value in self.packed and self.packed[value].excess is None
@@ -377,4 +420,5 @@ _WAYS: dict[str, Callable[[_Rewriter, Node], _Packed | None]] = {
     "scaled_sum": _Rewriter.scaled_sum, "sum_pool": _Rewriter.sum_pool, "max_pool": _Rewriter.max_pool,
     "reshape": _Rewriter.reshape, "requantize": _Rewriter.requantize, "add": _Rewriter.sums_added, "concat": _Rewriter.concat,
     "mul_integer": _Rewriter.mul_integer, "lookup": _Rewriter.lookup, "pad": _Rewriter.padded, "resize": _Rewriter.resize,
+    "interleave": _Rewriter.interleave, "depth_taps": _Rewriter.depth_taps,
 }

@@ -4,6 +4,7 @@ from functools import partial
 
 from vtakit.compiler.codegen.llvm.machine import Machine
 from vtakit.compiler.graph.decisions import ModelDecisions
+from vtakit.compiler.graph.passes.as_images import as_images
 from vtakit.compiler.graph.passes.base import GraphPass
 from vtakit.compiler.graph.passes.batch_norm import fold_scales, simplify_inference
 from vtakit.compiler.graph.passes.byte_rows import byte_rows
@@ -45,7 +46,8 @@ def passes_for_cpu(
         GraphPass("fold_input_scales", fold_input_scales),
         GraphPass("fold_constants", partial(fold_constants, evaluate=evaluate)),
         GraphPass("merge_common", merge_common),
-        *([GraphPass("pack_bytes", partial(pack_bytes, decisions=all_, machine=machine)),
+        *([GraphPass("as_images", as_images),
+           GraphPass("pack_bytes", partial(pack_bytes, decisions=all_, machine=machine)),
            GraphPass("byte_rows", partial(byte_rows, decisions=all_))] if machine and integer else []),
         *([GraphPass("half_precision", partial(
             half_precision, pays=narrowed, decisions=all_, saved_per_moved=saved))] if narrowed else []),

@@ -61,6 +61,20 @@ def unblock_bytes(x: Tensor, *, shape: tuple[int, ...]) -> Tensor:
     return made(shape, value, "unblock_bytes")
 
 
+@operator("reblock_bytes", kind=Kind.INJECTIVE)
+def reblock_bytes(x: Tensor, *, channels: int, block: int, blocks: int) -> Tensor:
+    """x uint8 [N, B, H, W, u]  ->  [N, blocks, H, W, block]: the same channels in other blocks, 0 beyond `channels`."""
+    images, outer, *sizes, u = dims(x)
+    if channels > min(outer * u, blocks * block):
+        raise OperatorError(f"reblock_bytes: data {dims(x)} in {blocks} blocks of {block} has not {channels} channels")
+
+    def value(n: Expr, m: Expr, y: Expr, z: Expr, k: Expr) -> Expr:
+        channel = m * block + k
+        found: Expr = x(n, channel // u, y, z, channel % u)
+        return if_then_else(channel < channels, found, const(0, UINT8)) if blocks * block > channels else found
+    return made((images, blocks, *sizes, block), value, "reblock_bytes")
+
+
 @operator("pixel_words", kind=Kind.INJECTIVE)
 def pixel_words(x: Tensor, *, pads: Sequence[int], fill: int = ZERO) -> Tensor:
     """x int8 [N, C, H, W] of at most four channels  ->  uint32 [N, H', W'], the channels' bytes from the lowest bits up.

@@ -31,7 +31,7 @@ def even(count: int, most: int, unit: int = 1) -> int:
 
 
 def byte_panels(weight: np.ndarray) -> np.ndarray:
-    """An int8 matrix [K, N] as `dense_bytes` takes it, with zeros behind it. A panel has at most N columns, so that one is whole."""
+    """An int8 matrix [K, N] as `dense_bytes` takes it, zeros behind it. A panel has at most N columns, so that one is whole."""
     depth, columns = weight.shape
     n = min(COLUMNS, 1 << columns.bit_length() - 1)
     step = even(depth, MOST_BYTES, TOGETHER)

@@ -74,7 +74,20 @@ def test_groups_are_convolutions_of_few_channels(channels, groups, stride):
     assert "conv_integer" not in ops(assert_same_bytes(net.finish(net.conv(x, 24, 1))))
 
 
-@pytest.mark.parametrize(("channels", "groups"), [(48, 2), (72, 3)])
+@pytest.mark.parametrize(("channels", "groups", "stride"), [(120, 5, 1), (72, 3, 2), (80, 2, 1), (112, 7, 1)])
+def test_groups_that_fit_no_blocks_go_through_others(channels, groups, stride):
+    """Of 24, 40 and 16 channels: filters that lie together read those of two groups, in blocks of their own; a residual too."""
+    net = Integers(seed=4)
+    x = net.conv(net.input(1, 5, 6, 6), channels, 1)
+    y = net.conv(x, channels, 3, stride, groups=groups)
+    assert "conv_integer" not in ops(assert_same_bytes(net.finish(net.conv(y, 24, 1))))
+    net = Integers(seed=5)
+    x = net.input(1, channels, 6, 6)
+    packed = assert_same_bytes(net.finish(net.conv(x, channels, 3, groups=groups, skip=x)))
+    assert "scaled_add_bytes" in ops(packed)
+
+
+@pytest.mark.parametrize(("channels", "groups"), [(40, 2), (100, 4)])
 def test_groups_that_fit_no_blocks_stay_as_they_are(channels, groups):
     net = Integers(seed=4)
     x = net.conv(net.input(1, channels, 6, 6), channels, 3, groups=groups)
