@@ -2,7 +2,6 @@
 
 import tempfile
 from collections.abc import Callable, Iterator
-from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -190,7 +189,7 @@ def _encoder(rows: int, width: int, heads: int, count: int, *, quantized: bool) 
     return net.model((1, rows, width), x)
 
 
-def _dynamic(make: Callable[[bool], onnx.ModelProto], quantized: bool) -> onnx.ModelProto:
+def _dynamic(make: Callable[[bool], onnx.ModelProto], *, quantized: bool) -> onnx.ModelProto:
     """Quantize a float model's products as they run, by onnxruntime's quantizer."""
     model = make(False)
     if not quantized:
@@ -203,7 +202,7 @@ def _dynamic(make: Callable[[bool], onnx.ModelProto], quantized: bool) -> onnx.M
         return onnx.load(paths[1])
 
 
-def _float16(make: Callable[[bool], onnx.ModelProto], quantized: bool) -> onnx.ModelProto:
+def _float16(make: Callable[[bool], onnx.ModelProto], *, quantized: bool) -> onnx.ModelProto:
     """Convert a float model to float16, inputs and outputs in float32, by onnxruntime's converter."""
     model = make(False)
     if not quantized:
@@ -220,32 +219,34 @@ def _float16(make: Callable[[bool], onnx.ModelProto], quantized: bool) -> onnx.M
     return made
 
 
+def of(make: Callable[..., onnx.ModelProto], *args: Any, **more: Any) -> Callable[[bool], onnx.ModelProto]:
+    """Return the function that makes a model with arguments, of whether it is quantized."""
+    return lambda quantized: make(*args, **more, quantized=quantized)
+
+
 def cases() -> Iterator[Case]:
     """Yield all cases, what users meet most first."""
-    for rows, depth, columns in ((1, 4096, 4096), (64, 4096, 4096), (512, 512, 512), (197, 192, 768), (128, 768, 3072)):
-        for signed in (False, True):
-            sizes = f"{rows}x{depth}x{columns}"
-            yield Case(f"dense {sizes} {'s8' if signed else 'u8'}", lambda q, r=rows, d=depth, c=columns, s=signed: _dense(
-                r, d, c, quantized=q, signed=s), (rows, depth))
-    vit = partial(_encoder, 197, 192, 3, 2)
-    bert = partial(_encoder, 128, 256, 4, 4)
-    gpt = partial(_encoder, 128, 768, 12, 1)
-    yield Case("vit", lambda q: vit(quantized=q), (1, 197, 192))
-    yield Case("bert dynamic", lambda q: _dynamic(lambda each: bert(quantized=each), q), (1, 128, 256))
-    yield Case("gpt dynamic", lambda q: _dynamic(lambda each: gpt(quantized=each), q), (1, 128, 768))
-    yield Case("bert float16", lambda q: _float16(lambda each: bert(quantized=each), q), (1, 128, 256), "float16")
+    for sizes in ((1, 4096, 4096), (64, 4096, 4096), (512, 512, 512), (197, 192, 768), (128, 768, 3072)):
+        for kind in ("u8", "s8"):
+            yield Case(f"dense {'x'.join(map(str, sizes))} {kind}", of(_dense, *sizes, signed=kind == "s8"), sizes[:2])
+    bert, gpt = of(_encoder, 128, 256, 4, 4), of(_encoder, 128, 768, 12, 1)
+    yield Case("vit", of(_encoder, 197, 192, 3, 2), (1, 197, 192))
+    yield Case("bert dynamic", of(_dynamic, bert), (1, 128, 256))
+    yield Case("gpt dynamic", of(_dynamic, gpt), (1, 128, 768))
+    yield Case("bert float16", of(_float16, bert), (1, 128, 256), "float16")
     for channels, size, groups in ((64, 56, 4), (128, 28, 8), (256, 14, 16), (256, 14, 32), (512, 14, 32), (120, 28, 5)):
-        yield Case(f"groups {channels}x{size} of {channels // groups}", lambda q, c=channels, s=size, g=groups: _conv(
-            (1, c, s, s), c, (3, 3), g, quantized=q), (1, channels, size, size))
-    yield Case("regnetx", lambda q: _residual(168, 14, 7, 3, quantized=q), (1, 168, 14, 14))
-    yield Case("resnext", lambda q: _residual(256, 14, 32, 3, quantized=q), (1, 256, 14, 14))
-    yield Case("transposed 256x16", lambda q: _transposed((1, 256, 16, 16), 128, quantized=q), (1, 256, 16, 16))
-    yield Case("conv 1d 64x1024", lambda q: _conv((1, 64, 1024), 64, (9,), quantized=q), (1, 64, 1024))
-    yield Case("conv 1d 256x256", lambda q: _conv((1, 256, 256), 256, (3,), quantized=q), (1, 256, 256))
-    yield Case("conv 3d 32x8x28", lambda q: _conv((1, 32, 8, 28, 28), 32, (3, 3, 3), quantized=q), (1, 32, 8, 28, 28))
-    yield Case("depthwise 96x56", lambda q: _conv((1, 96, 56, 56), 96, (3, 3), 96, quantized=q), (1, 96, 56, 56))
-    yield Case("depthwise 384x14 5x5", lambda q: _conv((1, 384, 14, 14), 384, (5, 5), 384, quantized=q), (1, 384, 14, 14))
+        shape = (1, channels, size, size)
+        yield Case(f"groups {channels}x{size} of {channels // groups}", of(_conv, shape, channels, (3, 3), groups), shape)
+    yield Case("regnetx", of(_residual, 168, 14, 7, 3), (1, 168, 14, 14))
+    yield Case("resnext", of(_residual, 256, 14, 32, 3), (1, 256, 14, 14))
+    yield Case("transposed 256x16", of(_transposed, (1, 256, 16, 16), 128), (1, 256, 16, 16))
+    for name, shape, kernel in (("1d 64x1024", (1, 64, 1024), (9,)), ("1d 256x256", (1, 256, 256), (3,)),
+                                ("3d 32x8x28", (1, 32, 8, 28, 28), (3, 3, 3))):
+        yield Case(f"conv {name}", of(_conv, shape, shape[1], kernel), shape)
+    for channels, size, reach in ((96, 56, 3), (384, 14, 5)):
+        shape = (1, channels, size, size)
+        yield Case(f"depthwise {channels}x{size} {reach}x{reach}", of(_conv, shape, channels, (reach, reach), channels), shape)
     for activation in ("silu", "hardswish", "gelu"):
-        yield Case(activation, lambda q, a=activation: _activated(a, 48, 28, 3, quantized=q), (1, 48, 28, 28))
-    yield Case("densenet", lambda q: _densely(128, 28, 32, 4, quantized=q), (1, 128, 28, 28))
-    yield Case("unet", lambda q: _unet(32, 128, quantized=q), (1, 3, 128, 128))
+        yield Case(activation, of(_activated, activation, 48, 28, 3), (1, 48, 28, 28))
+    yield Case("densenet", of(_densely, 128, 28, 32, 4), (1, 128, 28, 28))
+    yield Case("unet", of(_unet, 32, 128), (1, 3, 128, 128))

@@ -28,7 +28,9 @@ import vtakit
 from vtakit.runtime.module import Module
 
 
-def measure(case: cpu_gap_models.Case, peers: tuple[cpu_peers.Peer, ...], threads: int, repeat: int, *, floats: bool) -> dict[str, Any]:
+def measure(
+    case: cpu_gap_models.Case, peers: tuple[cpu_peers.Peer, ...], threads: int, repeat: int, *, floats: bool,
+) -> dict[str, Any]:
     """Milliseconds of each, and ratios."""
     model, given = case.make(True), {"x": np.random.default_rng(1).standard_normal(case.shape, np.float32)}
     runs: dict[str, cpu_suite.Run] = {

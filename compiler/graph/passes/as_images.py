@@ -1,8 +1,8 @@
 """Convolutions of bytes over one or three dimensions, and transposed ones, as convolutions of images.
 
 A signal [N, C, L] is an image of one row. A volume [N, C, D, H, W] is N * D images [N * D, C, H, W]; a convolution reads those
-of its depths side by side as channels (`depth_taps`). A transposed convolution has the filters of each phase of its strides, whose
-pixels are put between each other once they are bytes (`interleave`). Everything is exact.
+of its depths side by side as channels (`depth_taps`). A transposed convolution has the filters of each phase of its strides, and
+their pixels are put between each other once they are bytes (`interleave`). Everything is exact.
 """
 
 from collections.abc import Callable

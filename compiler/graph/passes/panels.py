@@ -15,6 +15,7 @@ from vtakit.compiler.ir.dtypes import FLOAT32, dtype
 from vtakit.compiler.nn.product.panels import panels_of
 from vtakit.compiler.nn.recurrent.recurrent_panels import gates_in_blocks, peepholes_in_blocks, recurrent_panels
 
+FLOAT16 = dtype("float16")
 PEEPHOLES = 6  # the operand of an LSTM that looks at its cells
 MOST_ROWS = 64  # of data that a matrix is kept in 16 bits for: with more its numbers become float32 again and again
 WASTE = 3  # of a product's columns, at most one in so many may be one that fills up a panel
@@ -31,7 +32,8 @@ def pack_matrices(graph: Graph, lanes: int, kept: str = "float32", decisions: Mo
         %y.1: float32[8, 100] = add(%y, %b)
 
     Of more than two dimensions, a constant has a matrix for each matrix of the data.
-    A matrix that something else reads as well stays as it is, rather than being there twice.
+    A matrix that something else reads as well stays as it is, rather than being there twice. Products of float16 are made in
+    float32, and rounded once: matrices that many rows of data meet are float32 too.
 
     kept : the type in which matrices are kept that up to `MOST_ROWS` rows of data meet: "float32", or "float16" or "bfloat16",
            rounded to nearest even; a matrix with a number beyond the greatest of that type stays in float32
@@ -50,6 +52,7 @@ class _Packer(Replacing):
         self.lanes = lanes
         self.kept = numpy_dtype(dtype(kept))
         self.packed: dict[tuple[Value, bool, float], Value] = {}
+        self.widened: dict[Value, Value] = {}
         able = {node for node in graph.nodes if self._takes(node)}
         readers = graph.consumers()
         self.chosen = frozenset([node for node in graph.nodes if node in able and decisions.choose(
@@ -69,7 +72,8 @@ class _Packer(Replacing):
 
     def _takes(self, node: Node) -> bool:
         """Return whether a node multiplies by constants that can be packed into panels."""
-        if node.op not in ("gemm", "matmul", "lstm") or any(value.type.dtype is not FLOAT32 for value in node.reads):
+        kinds = {value.type.dtype for value in node.reads}
+        if node.op not in ("gemm", "matmul", "lstm") or (kinds != {FLOAT32} and (node.op == "lstm" or kinds != {FLOAT16})):
             return False
         if not all(value in self.constants and 0 not in value.type.shape for value in self._matrices(node)):
             return False
@@ -92,8 +96,11 @@ class _Packer(Replacing):
         if key not in self.packed:
             array: Array = self.graph.constants[weight]
             array = array.T if turned else array
+            if array.dtype == np.float16 and (rows > MOST_ROWS or factor != 1):
+                array = array.astype(np.float32)  # the same numbers
             array = array if factor == 1 else array * np.float32(factor)
-            self.packed[key] = self.constant(panels_of(self._kept(array, rows), self.lanes), name=weight.name)
+            kept = array if weight.type.dtype is FLOAT16 else self._kept(array, rows)
+            self.packed[key] = self.constant(panels_of(kept, self.lanes), name=weight.name)
         return self.packed[key]
 
     def _kept(self, array: Array, rows: int) -> Array:
@@ -110,10 +117,22 @@ class _Packer(Replacing):
         out = node.outputs[0]
         columns = out.type.shape[-1]
         matrix = self._matrix(weight, turned, factor, prod(x.type.shape[:-1]))
-        made = self.made("dense_panels", self.as_it_was(x), matrix, attrs={"columns": columns}, like=out, name=node.name)
+        made = self.made("dense_panels", self._wide(x), matrix, attrs={"columns": columns}, like=out, name=node.name)
         for value in more:
-            made = self.made("add", made, self.as_it_was(value), attrs={}, like=out, name=node.name)
+            made = self.made("add", made, self._wide(value), attrs={}, like=out, name=node.name)
+        if out.type.dtype is FLOAT16:
+            made = self.made("cast", made, attrs={"to": "float16"}, like=out, name=node.name)
         return (made,)
+
+    def _wide(self, value: Value) -> Value:
+        """Return what stands for a value as float32, made once of float16; of a constant at once."""
+        if value.type.dtype is not FLOAT16:
+            return self.as_it_was(value)
+        if value not in self.widened:
+            known = self.graph.constants.get(value)
+            self.widened[value] = self.made("cast", self.as_it_was(value), attrs={"to": "float32"}, like=value) if (
+                known is None) else self.constant(known.astype(np.float32), name=value.name)
+        return self.widened[value]
 
     def _lstm(self, node: Node) -> tuple[Value, ...]:
         x, w, r, b, h, c, p = [None if value is None else self.as_it_was(value) for value in (*node.inputs, *[None] * 5)][:7]

@@ -73,6 +73,27 @@ def test_matrices_in_16_bits(kept):
         np.testing.assert_allclose(got, right, rtol=1e-4, atol=1e-5 * np.abs(right).max())
 
 
+@pytest.mark.parametrize("rows", [3, MOST_ROWS + 1])
+def test_products_of_float16(rows):
+    """Made in float32, bias and factor included, and rounded once; few rows read float16."""
+    b = Builder("net")
+    x, weights, bias = b.input("x", (rows, 10), "float16"), [some(10, 8).astype(np.float16) for _ in range(3)], some(8)
+    y = b.one("matmul", x, b.constant(weights[0]))
+    z = b.one("gemm", x, b.constant(weights[1]), b.constant(bias.astype(np.float16)), attrs={"alpha": 0.5})
+    t = b.one("gemm", x, b.constant(np.ascontiguousarray(weights[2].T)), attrs={"trans_b": True})
+    graph = pack_matrices(b.finish([("y", y), ("z", z), ("t", t)]), LANES, "bfloat16")
+    check(graph)
+    assert [node.op for node in graph.nodes].count("cast") == 4  # of the data once, and of each result
+    stored = [str(node.reads[1].type.dtype) for node in graph.nodes if node.op == "dense_panels"]
+    assert stored == (["float16", "float32", "float16"] if rows <= MOST_ROWS else ["float32"] * 3)
+    given = some(rows, 10).astype(np.float16)
+    exact = [given.astype(np.float64) @ w.astype(np.float64) for w in weights]
+    exact[1] = exact[1] / 2 + bias.astype(np.float16)
+    for got, want in zip(evaluate_graph(graph, given), exact, strict=True):
+        assert got.dtype == np.float16
+        np.testing.assert_allclose(got, want, rtol=2**-10, atol=1e-4)
+
+
 def left(make) -> None:
     """Nothing changes: `make` gets a builder, its input [6, 8], and makes a value."""
     b = Builder("net")
