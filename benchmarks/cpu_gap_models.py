@@ -226,9 +226,9 @@ def of(make: Callable[..., onnx.ModelProto], *args: Any, **more: Any) -> Callabl
 
 def cases() -> Iterator[Case]:
     """Yield all cases, what users meet most first."""
-    for sizes in ((1, 4096, 4096), (64, 4096, 4096), (512, 512, 512), (197, 192, 768), (128, 768, 3072)):
+    for product in ((1, 4096, 4096), (64, 4096, 4096), (512, 512, 512), (197, 192, 768), (128, 768, 3072)):
         for kind in ("u8", "s8"):
-            yield Case(f"dense {'x'.join(map(str, sizes))} {kind}", of(_dense, *sizes, signed=kind == "s8"), sizes[:2])
+            yield Case(f"dense {'x'.join(map(str, product))} {kind}", of(_dense, *product, signed=kind == "s8"), product[:2])
     bert, gpt = of(_encoder, 128, 256, 4, 4), of(_encoder, 128, 768, 12, 1)
     yield Case("vit", of(_encoder, 197, 192, 3, 2), (1, 197, 192))
     yield Case("bert dynamic", of(_dynamic, bert), (1, 128, 256))
@@ -240,9 +240,10 @@ def cases() -> Iterator[Case]:
     yield Case("regnetx", of(_residual, 168, 14, 7, 3), (1, 168, 14, 14))
     yield Case("resnext", of(_residual, 256, 14, 32, 3), (1, 256, 14, 14))
     yield Case("transposed 256x16", of(_transposed, (1, 256, 16, 16), 128), (1, 256, 16, 16))
-    for name, shape, kernel in (("1d 64x1024", (1, 64, 1024), (9,)), ("1d 256x256", (1, 256, 256), (3,)),
-                                ("3d 32x8x28", (1, 32, 8, 28, 28), (3, 3, 3))):
-        yield Case(f"conv {name}", of(_conv, shape, shape[1], kernel), shape)
+    several: tuple[tuple[str, tuple[int, ...], tuple[int, ...]], ...] = (
+        ("1d 64x1024", (1, 64, 1024), (9,)), ("1d 256x256", (1, 256, 256), (3,)), ("3d 32x8x28", (1, 32, 8, 28, 28), (3, 3, 3)))
+    for name, sizes, kernel in several:
+        yield Case(f"conv {name}", of(_conv, sizes, sizes[1], kernel), sizes)
     for channels, size, reach in ((96, 56, 3), (384, 14, 5)):
         shape = (1, channels, size, size)
         yield Case(f"depthwise {channels}x{size} {reach}x{reach}", of(_conv, shape, channels, (reach, reach), channels), shape)
