@@ -7,7 +7,7 @@ somebody else's, is compiled anew. A folder that cannot be written keeps nothing
 
 import hashlib
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
@@ -41,16 +41,23 @@ def place_of(model: "str | Path | onnx.ModelProto", *options: object) -> Path | 
     """
     if is_off():
         return None
-    digest = hashlib.sha256(_compiler().encode())
     try:
-        for part in _contents(model):
-            digest.update(b"%d:" % len(part))
-            digest.update(part)
-        for option in options:
-            text = _text(option).encode()
-            digest.update(b"%d:%b" % (len(text), text))
+        return place_of_contents(_contents(model), *options)
     except (OSError, ValueError):  # what is wrong with the model is told when it is read
         return None
+
+
+def place_of_contents(contents: Iterable[bytes], *options: object) -> Path | None:
+    """Return the entry of the module that bytes and options make; None if nothing is to be kept or found."""
+    if is_off():
+        return None
+    digest = hashlib.sha256(_compiler().encode())
+    for part in contents:
+        digest.update(b"%d:" % len(part))
+        digest.update(part)
+    for option in options:
+        text = _text(option).encode()
+        digest.update(b"%d:%b" % (len(text), text))
     folder = cache_folder("models")
     try:
         why = trouble(folder)

@@ -12,7 +12,7 @@ from vtakit.base.errors import VtakitError
 from vtakit.base.process import TIMEOUT_S
 from vtakit.base.reading import memory_bytes, opened
 from vtakit.compiler.codegen.llvm.errors import CodegenError
-from vtakit.compiler.frontend.errors import ModelError
+from vtakit.compiler.frontend.errors import LaterError, ModelError
 from vtakit.compiler.frontend.onnx.importer import import_model, word
 from vtakit.compiler.frontend.torch.importer import import_program
 from vtakit.compiler.graph.decisions import Given, ModelDecisions, read_decisions
@@ -22,10 +22,14 @@ from vtakit.compiler.graph.passes.fold import Evaluate
 from vtakit.runtime import kept_models
 from vtakit.runtime.cpu.evaluate import evaluator
 from vtakit.runtime.module import InputError, Module, check_threads
-from vtakit.runtime.module_file import PackageError, parse, parse_source
+from vtakit.runtime.module_file import OPEN_MAGIC, PackageError, parse, parse_source
 from vtakit.runtime.placement import check_placed
 from vtakit.runtime.signing import Trusted, verify
 from vtakit.runtime.source import Options, Source, source_of
+from vtakit.runtime.stages.dims import Dim, has_dims
+from vtakit.runtime.stages.file import parse as parse_open
+from vtakit.runtime.stages.module import OpenModule
+from vtakit.runtime.stages.source import OpenSource, open_source
 from vtakit.runtime.target import Image, Opening, Target
 from vtakit.runtime.targets import check_opening, find_target
 from vtakit.runtime.torch_program import named_program
@@ -42,7 +46,8 @@ if TYPE_CHECKING:
 def compile(
     model: "str | Path | onnx.ModelProto | torch.export.ExportedProgram",
     target: Any = "llvm", *,
-    shapes: Mapping[str, Sequence[int]] | None = None, batch: int = 1, fixed: Mapping[str, Any] | None = None,
+    shapes: Mapping[str, Sequence[int | Dim]] | None = None, batch: int | Dim | None = None,
+    fixed: Mapping[str, Any] | None = None,
     name: str | None = None, integer: bool = True, winograd: bool = True, precision: str = "float32",
     decisions: Given | None = None, tuned: "str | Path | Records | None" = None, after: Seen | None = None,
     progress: Callable[[int, int], None] | None = None, cache: bool = True,
@@ -57,9 +62,9 @@ def compile(
                file with such
     target   : a name, one of `vtakit.targets()`: "llvm" for this machine, "vta" for the accelerator; or what `vtakit.target`
                makes. A module for a machine that this one cannot run is there to be saved and exported
-    shapes   : of inputs whose shape the model leaves open: name -> shape
-    batch    : the size of a symbolic first dimension
-    fixed    : inputs that become constants, as those must that decide shapes: name -> array
+    shapes   : of inputs whose shape the model leaves open: name -> shape, in which `vtakit.dim` stands for a size that stays open
+    batch    : the size of a symbolic first dimension, or a `vtakit.dim`; 1 if no other size is symbolic, and else open, if None
+    fixed    : inputs that become constants: name -> array
     name     : of the functions in C; that of the file or of the model's graph by default
     integer  : whether quantized models are computed in integers where they allow it, the same bytes on every target; else in
                floating point, as they are written
@@ -84,6 +89,9 @@ def compile(
     threads  : of this processor that a run uses; as OpenMP has it if None: see `Module`
     device, timeout_s, options : what the accelerator's parts run on: see `Module`
 
+    A model with a size that nobody gives, with inputs whose elements decide shapes, or with loops and sequences, is compiled when it
+    runs, for the sizes of each run: `vtakit.runtime.stages.module.OpenModule` (docs/models.md).
+
     A model of which nothing runs on the accelerator gives a PlacementWarning and runs on the CPU; with a `device`, a TargetError.
     `Module.placement` says what runs where, and why.
 
@@ -103,13 +111,43 @@ def compile(
     chosen.check_options(asked)
     chosen = chosen.ready("compile")
     exported = _program(model, shapes, batch, fixed)
-    graph_of, said = partial(_graph, model, shapes, batch, fixed, name, evaluator(chosen), exported), ""
+    records = None if tuned is None else read_tuned(tuned)
+    how = {"tuned": records, "after": after, "progress": progress, "threads": threads, "cache": cache}
+    image: Image | None = None
+    if not has_dims(shapes, batch):
+        try:
+            image = _whole(model, chosen, asked, (shapes, 1 if batch is None else batch, fixed, name), exported, **how)
+        except LaterError:
+            if exported is not None:
+                raise
+    if image is not None:
+        check_placed(image, device)
+        return Module(image, device, timeout_s, threads=threads, **options)
+    if exported is not None:
+        raise ModelError("a PyTorch program has the shapes of its export; vtakit.dim goes with ONNX models")
+    source = open_source(model, chosen, asked, shapes=shapes, batch=batch, fixed=fixed, name=name, **how)
+    opened = OpenModule(source, device, timeout_s, threads=threads, **options)
+    opened.prepare_all()
+    return opened
+
+
+def _whole(
+    model: Any, target: Target, asked: Options, given: tuple[Any, ...],
+    exported: "tuple[torch.export.ExportedProgram, str] | None", *, tuned: "tuple[Records, str] | None", after: Seen | None,
+    progress: Callable[[int, int], None] | None, threads: int | None, cache: bool,
+) -> Image:
+    """Return a model as one image.
+
+    given : shapes, batch, fixed and name
+
+    Raises LaterError for a model that needs to know what a run has.
+    """
+    graph_of, said = partial(_graph, model, *given, evaluator(target), exported), ""
     if tuned is not None:
-        records, file = read_tuned(tuned)
-        found = covered(Network.of(graph_of(), chosen, asked, evaluator(chosen), threads), records, file)
+        found = covered(Network.of(graph_of(), target, asked, evaluator(target), threads), *tuned)
         asked, said = replace(asked, decisions={**found.decisions, **asked.decisions}), found.said
     kept = cache and after is None and exported is None
-    place_of = partial(kept_models.place_of, model, chosen.key, shapes, batch, fixed, name, asked)
+    place_of = partial(kept_models.place_of, model, target.key, *given, asked)
     place = place_of() if kept else None
     image = None if place is None else kept_models.found(place)
     if image is None:
@@ -117,21 +155,18 @@ def compile(
         with seldom_collected():
             graph = graph_of()
             source = source_of(graph, asked)
-            limit = None if chosen.misfit else memory_bytes()
-            image = chosen.compile(graph, asked, evaluator(chosen), after=after, progress=progress, most_bytes=limit)
+            limit = None if target.misfit else memory_bytes()
+            image = target.compile(graph, asked, evaluator(target), after=after, progress=progress, most_bytes=limit)
         image = replace(image, source=source)
         if place is not None:
             kept_models.keep(place, image, time.perf_counter() - begin, place_of)
-    if said:
-        image = replace(image, said=f"{image.said}; {said}" if image.said else said)
-    check_placed(image, device)
-    return Module(image, device, timeout_s, threads=threads, **options)
+    return replace(image, said=f"{image.said}; {said}" if image.said else said) if said else image
 
 
 def decisions(
     model: "str | Path | onnx.ModelProto | torch.export.ExportedProgram",
     target: Any = "llvm", *,
-    shapes: Mapping[str, Sequence[int]] | None = None, batch: int = 1, fixed: Mapping[str, Any] | None = None,
+    shapes: Mapping[str, Sequence[int]] | None = None, batch: int | None = None, fixed: Mapping[str, Any] | None = None,
     integer: bool = True, winograd: bool = True, precision: str = "float32", decisions: Given | None = None,
     config: ConfigLike | None = None, system: Any = None, isa: Any = None, core: Mapping[str, Any] | None = None,
     host: Any = None,
@@ -159,7 +194,7 @@ def decisions(
 def network(
     model: "str | Path | onnx.ModelProto | torch.export.ExportedProgram",
     target: Any = "vta", *,
-    shapes: Mapping[str, Sequence[int]] | None = None, batch: int = 1, fixed: Mapping[str, Any] | None = None,
+    shapes: Mapping[str, Sequence[int]] | None = None, batch: int | None = None, fixed: Mapping[str, Any] | None = None,
     integer: bool = True, winograd: bool = True, precision: str = "float32", decisions: Given | None = None,
     config: ConfigLike | None = None, system: Any = None, isa: Any = None, core: Mapping[str, Any] | None = None,
     host: Any = None, threads: int | None = None,
@@ -179,21 +214,21 @@ def network(
 
 
 def _graph(
-    model: Any, shapes: Mapping[str, Sequence[int]] | None, batch: int, fixed: Mapping[str, Any] | None, name: str | None,
+    model: Any, shapes: Mapping[str, Sequence[int]] | None, batch: int | None, fixed: Mapping[str, Any] | None, name: str | None,
     evaluate: Evaluate, exported: "tuple[torch.export.ExportedProgram, str] | None",
 ) -> Graph:
     """Return a model as it is imported; `exported` as `_program` returns it."""
     if exported is None:
-        return import_model(model, shapes=shapes, batch=batch, fixed=fixed, evaluate=evaluate, name=name)
+        return import_model(model, shapes=shapes, batch=1 if batch is None else batch, fixed=fixed, evaluate=evaluate, name=name)
     return import_program(exported[0], name=exported[1] if name is None else name)
 
 
 def _program(
-    model: Any, shapes: Mapping[str, Sequence[int]] | None, batch: int, fixed: Mapping[str, Any] | None,
+    model: Any, shapes: Mapping[str, Sequence[int | Dim]] | None, batch: int | Dim | None, fixed: Mapping[str, Any] | None,
 ) -> "tuple[torch.export.ExportedProgram, str] | None":
     """Return a program of PyTorch with its name; None for an ONNX model. Raises ModelError for shapes beside the former."""
     found = named_program(model)
-    if found is not None and (shapes or fixed or batch != 1):
+    if found is not None and (shapes or fixed or batch not in (None, 1)):
         raise ModelError("a PyTorch program has the shapes of its export: shapes, batch and fixed go with ONNX models")
     return found
 
@@ -227,11 +262,31 @@ def load(
     for one that no trusted key has signed, CodegenError for code that this machine cannot run, TargetError or VtakitError for a
     device that the module's target does not have.
     """
+    opened_ = _open_source(path, trusted=trusted, recompile=recompile)
+    if opened_ is not None:
+        return OpenModule(opened_, device, timeout_s, threads=threads, **options)
     image = read_image(path, trusted=trusted, recompile=recompile, progress=progress)
     if why := image.target.misfit:
         raise CodegenError(f"module file {str(path)!r} is compiled for another machine: {why}: compile the model on this one, or "
                            "for it, or load it with recompile=True (--recompile)")
     return Module(image, device, timeout_s, threads=threads, **options)
+
+
+def _open_source(path: str | Path, *, trusted: "Trusted | None", recompile: bool) -> OpenSource | None:
+    """Return the model of a module file with open sizes; None of another file."""
+    where = f"module file {str(path)!r}"
+    with opened(path, "module file") as (stream, size):
+        if stream.read(len(OPEN_MAGIC)) != OPEN_MAGIC:
+            return None
+        stream.seek(0)
+        data = stream.read(size)
+    if trusted is not None:
+        verify(data, where, trusted)
+    source = parse_open(data, where, recompile=recompile)
+    if (why := source.target.misfit) and source.stored:
+        raise CodegenError(f"{where} is compiled for another machine: {why}: compile the model on this one, or for it, or load it with "
+                           "recompile=True (--recompile)")
+    return source
 
 
 def read_image(

@@ -75,6 +75,8 @@ class Module:
     InputError for a number of threads that is none.
     """
 
+    key = b""  # of a part of a model in stages: what tells it apart from every other
+
     def __init__(
         self, image: Image, device: Any = None, timeout_s: float = TIMEOUT_S, *, threads: int | None = None,
         **options: Any,
@@ -88,6 +90,7 @@ class Module:
         self._steps = [] if self._misfit else [(part, engines[part.kind]) for part in image.parts]
         self._engines = tuple(engines.values())
         self._exclusive = any(engine.exclusive for engine in self._engines)
+        self.input_names = tuple([port.name for port in image.inputs])
         self._kinds = {port.name: numpy_dtype(port.dtype) for port in image.inputs}
         self._results = [(port.shape, numpy_dtype(port.dtype)) for port in image.outputs]
         self._names = [port.name for port in image.outputs]
@@ -272,24 +275,31 @@ class Module:
 
     def _array(self, port: Port, given: Any) -> Array:
         kind = self._kinds[port.name]
-        if not isinstance(given, np.ndarray):
-            if not hasattr(given, "__dlpack__"):
-                raise InputError(f"input {port.name!r} is {port}, got {type(given).__name__}: use numpy.array(…, {kind.name!r})")
-            try:
-                given = np.from_dlpack(given)
-            except (BufferError, RuntimeError, TypeError, ValueError) as error:  # of a gradient's tensor, or of bfloat16
-                raise InputError(f"input {port.name!r} is {port}, got a {type(given).__name__} that NumPy cannot read: "
-                                 f"{' '.join(str(error).split())}") from None
+        given = as_array(port.name, str(port), kind, given)
         if given.dtype != kind or given.shape != port.shape:
             cure = f": convert it with .astype({kind.name!r})" if given.dtype != kind else ""
             if not cure and given.size and given.shape[1:] == port.shape[1:]:
-                cure = f": compile the model with batch={(n := len(given))} (--batch {n}) if it leaves its first dimension open"
+                cure = (f": compile the model with batch={(n := len(given))} (--batch {n}) if it leaves its first dimension open, or "
+                        f"for any, with batch=vtakit.dim('batch')")
             raise InputError(f"input {port.name!r} is {port}, got {given.dtype}[{', '.join(map(str, given.shape))}]{cure}")
         found: Array = given if given.flags.c_contiguous else np.ascontiguousarray(given)
         return found if found.flags.aligned else found.copy()
 
     def __repr__(self) -> str:
         return f"<module {self.image.name}: {', '.join(map(str, self.inputs))} -> {', '.join(map(str, self.outputs))}>"
+
+
+def as_array(name: str, what: str, kind: np.dtype[Any], given: Any) -> Array:
+    """Return an array, or what offers one by DLPack, as an array. Raises InputError, which says that the input is `what`."""
+    if isinstance(given, np.ndarray):
+        return given
+    if not hasattr(given, "__dlpack__"):
+        raise InputError(f"input {name!r} is {what}, got {type(given).__name__}: use numpy.array(…, {kind.name!r})")
+    try:
+        return np.from_dlpack(given)
+    except (BufferError, RuntimeError, TypeError, ValueError) as error:  # of a gradient's tensor, or of bfloat16
+        raise InputError(f"input {name!r} is {what}, got a {type(given).__name__} that NumPy cannot read: "
+                         f"{' '.join(str(error).split())}") from None
 
 
 def _from_bytes(data: bytes, opening: Opening) -> Module:

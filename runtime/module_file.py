@@ -32,6 +32,7 @@ from vtakit.runtime.targets import find_class
 from vtakit.runtime.trailer import unsigned
 
 MAGIC = b"\x89VTAK\r\n\x1a"
+OPEN_MAGIC = b"\x89VTAO\r\n\x1a"  # of modules whose sizes stay open (`vtakit.runtime.stages.file`)
 FILE_VERSION = 6
 _PORTS = ("inputs", "outputs", "between")
 
@@ -86,7 +87,7 @@ def parse(data: bytes, where: str, file: int = -1) -> Image:
     Raises PackageError for anything that `dump` does not write.
     """
     header, payload = _checked(data, where)
-    with _consistent(where):
+    with consistent(where):
         if header["vtakit"] != vtakit.__version__:
             raise PackageError(f"{where} was made by vtakit {header['vtakit']!s:.20}; this is vtakit {vtakit.__version__}: "
                                "compile the model again, or load it with recompile=True (--recompile)")
@@ -94,14 +95,17 @@ def parse(data: bytes, where: str, file: int = -1) -> Image:
 
 
 def check_file(data: bytes, where: str) -> None:
-    """Raise PackageError unless the bytes are an undamaged module file."""
-    _checked(data, where)
+    """Raise PackageError unless the bytes are an undamaged module file, that of a module with open sizes included."""
+    if data.startswith(OPEN_MAGIC):
+        unpacked(unsigned(data), where, "module", OPEN_MAGIC, (1,), PackageError)
+    else:
+        _checked(data, where)
 
 
 def parse_source(data: bytes, where: str, file: int = -1) -> tuple[str, Target, Source]:
     """Return a module's name, target and source, without reading its code. Raises PackageError."""
     header, payload = _checked(data, where)
-    with _consistent(where):
+    with consistent(where):
         if header["source"] is None:
             raise PackageError(f"{where} has no graph to build the code from: it was saved with graph=False (--no-graph)")
         reader = _Reader(header, payload, where, file)
@@ -113,8 +117,11 @@ def parse_source(data: bytes, where: str, file: int = -1) -> tuple[str, Target, 
 
 def _checked(data: bytes, where: str) -> tuple[Mapping[str, Any], memoryview]:
     """Return header and payload of a file whose checksum is right."""
+    if data[:len(OPEN_MAGIC)] == OPEN_MAGIC:
+        raise PackageError(f"{where} is a model with open sizes, which has no one image: `vtakit run`, `vtakit report` and vtakit.load "
+                           "take it; compile the model with --shape (shapes=) for one set of sizes")
     head, payload = unpacked(unsigned(data), where, "module", MAGIC, (FILE_VERSION,), PackageError)
-    with _consistent(where):
+    with consistent(where):
         header = read_json(head, most_bytes=MAX_JSON_BYTES, what="its header")
         if not isinstance(header, dict):
             raise PackageError(f"{where} is inconsistent: its header is no JSON object")
@@ -122,7 +129,7 @@ def _checked(data: bytes, where: str) -> tuple[Mapping[str, Any], memoryview]:
 
 
 @contextmanager
-def _consistent(where: str) -> Iterator[None]:
+def consistent(where: str) -> Iterator[None]:
     """Turn errors about a header's contents into a PackageError."""
     try:
         yield

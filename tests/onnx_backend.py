@@ -31,7 +31,7 @@ from onnx.backend.test.runner import Runner
 
 import vtakit
 from vtakit.base.errors import VtakitError
-from vtakit.compiler.frontend.errors import NotConstantError, UnsupportedError
+from vtakit.compiler.frontend.errors import UnsupportedError
 
 PASSED, UNSUPPORTED, WRONG = "passed", "unsupported", "wrong"
 PAGE = Path(__file__).parents[1] / "docs" / "onnx_backend.md"
@@ -40,30 +40,23 @@ _WIDTH = 140
 
 
 class CompiledModel(BackendRep):
-    """A model whose inputs' shapes are known only when it runs, and so is compiled then."""
+    """A compiled model; no value and no size is given beforehand."""
 
     def __init__(self, model: onnx.ModelProto) -> None:
         self.model = model
+        self.module = vtakit.compile(model, name="net")
 
     def run(self, inputs: Sequence[Any], **options: Any) -> tuple[Any, ...]:
-        """Inputs that decide shapes, as the tests give many, become constants."""
+        """Run on the inputs in the model's order."""
         given = dict(zip([info.name for info in self.model.graph.input], inputs, strict=False))
-        shapes = {
-            name: np.shape(array) for name, array in given.items() if isinstance(array, np.ndarray)
-        }
-        fixed: dict[str, Any] = {}
-        while True:
-            try:
-                module = vtakit.compile(self.model, shapes=shapes, fixed=fixed, name="net")
-                break
-            except NotConstantError as error:
-                fixed |= {name: given[name] for name in error.inputs}
-        made = module.run({name: array for name, array in given.items() if name not in fixed})
+        made = self.module.run(given)
         return tuple(made[info.name] for info in self.model.graph.output)
 
 
 def _as_array(given: Any) -> Any:
     """A test's input as an array where it is a tensor; some are NumPy's scalars or ONNX's own tensors."""
+    if isinstance(given, list):
+        return [*map(_as_array, given)]
     if isinstance(given, onnx.TensorProto):
         return numpy_helper.to_array(given)
     return np.asarray(given) if isinstance(given, np.generic) else given

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from vtakit.runtime.cuda.arrays import device_array
     from vtakit.runtime.model import compile, decisions, load
     from vtakit.runtime.quantize import quantize
+    from vtakit.runtime.stages.dims import dim
     from vtakit.runtime.targets import target, targets
 
 __version__ = "0.1.0"
@@ -20,13 +21,13 @@ __version__ = "0.1.0"
 _PARTS = ("boards", "compiler", "hw", "models", "runtime", "sim", "te", "tune")
 _NAMES = {  # a function or class, and the module that has it
     "build": "vtakit.runtime.build", "compile": "vtakit.runtime.model", "decisions": "vtakit.runtime.model",
-    "device_array": "vtakit.runtime.cuda.arrays", "load": "vtakit.runtime.model",
+    "device_array": "vtakit.runtime.cuda.arrays", "dim": "vtakit.runtime.stages.dims", "load": "vtakit.runtime.model",
     "lower": "vtakit.compiler.lower", "quantize": "vtakit.runtime.quantize",
     "target": "vtakit.runtime.targets", "targets": "vtakit.runtime.targets",
 }
 
 __all__ = [
-    "__version__", "boards", "build", "compile", "compiler", "decisions", "device_array", "hw", "load", "lower", "models",
+    "__version__", "boards", "build", "compile", "compiler", "decisions", "device_array", "dim", "hw", "load", "lower", "models",
     "quantize", "runtime", "sim", "target", "targets", "te", "tune",
 ]
 

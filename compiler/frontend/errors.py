@@ -1,6 +1,7 @@
 """Errors in a model."""
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from vtakit.base.errors import VtakitError
 
@@ -15,7 +16,26 @@ class ElementTypeError(ModelError):
     """A tensor of an element type that vtakit does not have."""
 
 
-class NotConstantError(ModelError):
+class LaterError(ModelError):
+    """What a run knows and the compilation of a whole model does not: a size, a value that decides shapes, a number of trips.
+
+    position : number of the node at the model's top level at which it was found; -1 for none
+    types    : of that node's operands, None for one that is not given
+    """
+
+    position: int = -1
+    types: tuple[Any, ...] = ()
+
+
+class OpenShapeError(LaterError):
+    """An input of a size or kind that the model leaves open."""
+
+
+class StagedError(LaterError):
+    """A node that runs as a stage of its own: a loop, or an operator of sequences."""
+
+
+class NotConstantError(LaterError):
     """A value that decides shapes and depends on inputs of the model.
 
     inputs : their names

@@ -143,6 +143,15 @@ def fill_attributes(proto: "onnx.ModelProto", folder: str) -> None:
                 del tensor.external_data[:]
 
 
+def fill_data(proto: "onnx.ModelProto", folder: str) -> None:
+    """Read the data of all tensors into the model."""
+    for tensor in tensors_of(proto):
+        if is_external(tensor):
+            tensor.raw_data = read_external(tensor, folder, f"tensor {tensor.name!r:.60}")
+            tensor.data_location = tensor.DEFAULT
+            del tensor.external_data[:]
+
+
 def tensors_of(proto: "onnx.ModelProto") -> "Iterator[onnx.TensorProto]":
     """Yield every tensor of a model: initializers and attributes, those of subgraphs and functions too."""
     yield from _of_graph(proto.graph)

@@ -1,9 +1,9 @@
 """ONNX models as graphs.
 
 Symbolic sizes are fixed on import, so that every shape is known. What decides shapes (the shape of a Reshape, the axes of a
-reduction) must not depend on the model's inputs: what is computed from constants and shapes is folded on the way. An operator
-without a converter is expressed by the function that ONNX's standard gives it, if it has one. Everything unsupported is told at
-once.
+reduction) must not depend on the model's inputs, or a LaterError says so (`stages` then cuts the model): what is computed from
+constants and shapes is folded on the way. An operator without a converter is expressed by the function that ONNX's standard gives
+it, if it has one. Everything unsupported is told at once.
 """
 
 import re
@@ -16,7 +16,7 @@ import numpy as np
 from vtakit.base.errors import VtakitError
 from vtakit.base.limits import MAX_CALL_NESTING, MAX_NODES, check_limit
 from vtakit.compiler.codegen.llvm.text.reserved import is_taken, is_word
-from vtakit.compiler.frontend.errors import ElementTypeError, ModelError, UnsupportedError
+from vtakit.compiler.frontend.errors import ElementTypeError, LaterError, ModelError, StagedError, UnsupportedError
 from vtakit.compiler.frontend.onnx.functions import function_of
 from vtakit.compiler.frontend.onnx.nodes import OnnxNode, Unsupported
 from vtakit.compiler.frontend.onnx.operators import CONVERTERS
@@ -25,12 +25,17 @@ from vtakit.compiler.frontend.onnx.tensors import array_of
 from vtakit.compiler.graph.builder import Builder, numpy_dtype
 from vtakit.compiler.graph.errors import GraphError
 from vtakit.compiler.graph.evaluate import evaluate_graph
-from vtakit.compiler.graph.ir import Array, Graph, Value
+from vtakit.compiler.graph.ir import Array, Graph, TensorType, Value
 from vtakit.compiler.graph.passes.fold import Evaluate
 
 if TYPE_CHECKING:
     import onnx
 
+# Operators that a compiled part of a model never holds.
+STAGED = frozenset((
+    "ConcatFromSequence", "Loop", "Optional", "OptionalGetElement", "OptionalHasElement", "Scan", "SequenceAt",
+    "SequenceConstruct", "SequenceEmpty", "SequenceErase", "SequenceInsert", "SequenceLength", "SequenceMap", "SplitToSequence",
+))
 _NAME_LENGTH = 40
 _NONSENSE = (TypeError, ValueError, IndexError, KeyError, ArithmeticError)
 
@@ -55,7 +60,7 @@ def import_model(
     for argument, option in (("shapes", shapes), ("fixed", fixed)):
         if not isinstance(option, Mapping | None):
             raise ModelError(f"{argument} is a dict by the names of inputs, got {type(option).__name__}")
-    importer = _Importer(proto, called, folder, evaluate)
+    importer = Importer(proto, called, folder, evaluate)
     return importer.graph(word(called) if name is None else name, shapes, int(batch), fixed or {})
 
 
@@ -75,7 +80,9 @@ class _Missing(Exception):
     """A node that reads what is not there, because of an error before."""
 
 
-class _Importer:
+class Importer:
+    """A model being read: `graph` returns it whole; `nodes` and `finish` make graphs of parts."""
+
     def __init__(self, proto: "onnx.ModelProto", name: str, folder: str, evaluate: Evaluate) -> None:
         self.proto, self.name, self.folder, self.evaluate = proto, name, folder, evaluate
         self.versions = opset_versions(proto, name)
@@ -84,6 +91,7 @@ class _Importer:
         self.others: list[VtakitError] = []
         self.build = Builder(name)
         self.found: dict[Value, Array | None] = {}
+        self.top: tuple[int, tuple[TensorType | None, ...]] = -1, ()  # node at the top level, types of its operands
         self.converted = 0  # nodes, those of functions as often as they are called
 
     def graph(
@@ -94,7 +102,7 @@ class _Importer:
         known: dict[str, Value | None] = {}
         if graph.sparse_initializer:
             raise ModelError(f"the model {self.name!r} has sparse initializers, which vtakit does not read")
-        self._initializers(graph.initializer, known)
+        self.initializers(graph.initializer, known)
         inputs = [info for info in graph.input if info.name not in known]
         given = as_shapes(shapes, [info.name for info in inputs])
         for word in fixed:
@@ -111,12 +119,9 @@ class _Importer:
                     known[info.name] = self.build.input(info.name, kind.shape, kind.dtype)
             except VtakitError as error:
                 self.others.append(error)
-        self._nodes(graph.node, known, "", self.versions, 0)
-        if self.unsupported:
-            raise UnsupportedError(self.name, self.unsupported, self.others)
-        if self.others:
-            raise self.others[0]
-        outputs = [(info, self._value(known, info.name)) for info in graph.output]
+        self.nodes(graph.node, known, "", self.versions, 0)
+        self.check()
+        outputs = [(info, self.value(known, info.name)) for info in graph.output]
         exact = not any(each.dim_param or not each.HasField("dim_value") for info in inputs
                         for each in info.type.tensor_type.shape.dim)
         for info, value in outputs:
@@ -124,7 +129,14 @@ class _Importer:
                 check_output(info, value.type, exact=exact)
         return self.build.finish([(info.name, value) for info, value in outputs if value is not None])
 
-    def _initializers(self, tensors: "Sequence[onnx.TensorProto]", known: dict[str, Value | None]) -> None:
+    def check(self) -> None:
+        """Raise what is wrong with the nodes so far; what only a run knows comes last."""
+        if self.unsupported:
+            raise UnsupportedError(self.name, self.unsupported, self.others)
+        for error in sorted(self.others, key=lambda error: isinstance(error, LaterError)):
+            raise error
+
+    def initializers(self, tensors: "Sequence[onnx.TensorProto]", known: dict[str, Value | None]) -> None:
         for tensor in tensors:
             known[tensor.name] = None
             try:
@@ -139,7 +151,7 @@ class _Importer:
             raise ModelError(f"fixed[{info.name!r}] is an array of {array.dtype}; the input has element type {kind.dtype}")
         return self.build.constant(array, name=info.name)
 
-    def _value(self, known: Mapping[str, Value | None], name: str) -> Value | None:
+    def value(self, known: Mapping[str, Value | None], name: str) -> Value | None:
         if not name:
             return None
         if name not in known:
@@ -149,7 +161,7 @@ class _Importer:
             raise _Missing
         return value
 
-    def _nodes(
+    def nodes(
         self, nodes: "Sequence[onnx.NodeProto]", known: dict[str, Value | None], prefix: str, versions: Mapping[str, int],
         depth: int,
     ) -> None:
@@ -162,7 +174,9 @@ class _Importer:
         for number, proto in enumerate(nodes):
             name = prefix + (proto.name or next(filter(None, proto.output), f"{proto.op_type}_{number}"))
             try:
-                inputs = [self._value(known, word) for word in proto.input]
+                inputs = [self.value(known, word) for word in proto.input]
+                if not depth:
+                    self.top = number, tuple([None if value is None else value.type for value in inputs])
                 if proto.op_type == "If" and not proto.domain:
                     made = self._branch(proto, name, inputs, known, versions, depth)
                 else:
@@ -180,6 +194,8 @@ class _Importer:
                 self.others.append(ModelError(f"node {name!r} ({proto.op_type}): {str(error).removeprefix(f'{name}: ')}"))
                 made = []
             except VtakitError as error:
+                if isinstance(error, LaterError):
+                    error.position, error.types = self.top
                 self.others.append(error)
                 made = []
             except _NONSENSE as error:  # what a converter meets in attributes that ONNX's own check lets pass
@@ -205,8 +221,8 @@ class _Importer:
         domain, called = _operator(proto)
         own = self.functions.get((domain, proto.op_type))
         if own is not None and depth < MAX_CALL_NESTING:
-            self._nodes(own.node, dict.fromkeys(own.input), f"{name}/", versions, depth + 1)
-        if own is not None or called in CONVERTERS or called == "If":
+            self.nodes(own.node, dict.fromkeys(own.input), f"{name}/", versions, depth + 1)
+        if own is not None or called in CONVERTERS or called == "If" or called in STAGED:
             return
         try:
             schema: Any = onnx.defs.get_schema(proto.op_type, versions.get(domain, 1), domain)
@@ -220,6 +236,8 @@ class _Importer:
         self, proto: "onnx.NodeProto", name: str, inputs: list[Value | None], versions: Mapping[str, int], depth: int
     ) -> Sequence[Value | None]:
         domain, called = _operator(proto)
+        if called in STAGED:
+            raise StagedError(f"node {name!r} ({called}) is a stage of its own, which only vtakit.compile makes")
         convert = CONVERTERS.get(called)
         if convert is not None and (not domain or (domain, proto.op_type) not in self.functions):
             found = convert(OnnxNode(proto, name, versions.get("", 1), inputs, self.build, self))
@@ -245,9 +263,9 @@ class _Importer:
         if graph is None or depth >= MAX_CALL_NESTING:
             raise ModelError(f"node {name!r} (If) lacks its attribute {wanted!r}, or is nested deeper than {MAX_CALL_NESTING}")
         inner = dict(known)
-        self._initializers(graph.initializer, inner)
-        self._nodes(graph.node, inner, f"{name}/", versions, depth + 1)
-        return [self._value(inner, info.name) for info in graph.output]
+        self.initializers(graph.initializer, inner)
+        self.nodes(graph.node, inner, f"{name}/", versions, depth + 1)
+        return [self.value(inner, info.name) for info in graph.output]
 
     def _function(
         self, nodes: "Sequence[onnx.NodeProto]", known: dict[str, Value | None], prefix: str, versions: Mapping[str, int],
@@ -262,7 +280,7 @@ class _Importer:
                 copy.input[:] = ["" if word in absent else word for word in node.input]
                 node = copy
             changed.append(node)
-        self._nodes(changed, known, prefix, versions, depth)
+        self.nodes(changed, known, prefix, versions, depth)
 
     def constant(self, value: Value) -> Array | None:
         """The elements of a value that depends on no input; None of another."""

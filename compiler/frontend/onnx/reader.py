@@ -19,7 +19,7 @@ from vtakit.base.limits import (
 )
 from vtakit.base.process import endings_noted
 from vtakit.base.reading import read_bytes
-from vtakit.compiler.frontend.errors import ModelError
+from vtakit.compiler.frontend.errors import ModelError, OpenShapeError
 from vtakit.compiler.frontend.onnx.external import check_external, fill_attributes, folder_of, without_data
 from vtakit.compiler.frontend.onnx.kinds import kind_of
 from vtakit.compiler.graph.ir import TensorType
@@ -182,13 +182,13 @@ def input_type(info: "onnx.ValueInfoProto", given: Sequence[int] | None, batch: 
     what = f"input {info.name!r}"
     if not info.type.HasField("tensor_type"):
         kind = (info.type.WhichOneof("value") or "value without a type").removesuffix("_type").replace("_", " ")
-        raise ModelError(f"{what} is of the kind {kind!r}; vtakit's inputs are tensors")
+        raise OpenShapeError(f"{what} is of the kind {kind!r}, which only a model that runs in stages takes")
     tensor = info.type.tensor_type
     element = kind_of(tensor.elem_type, what)
     check_limit(len(tensor.shape.dim), MAX_RANK, f"the rank of {what}")
     if not tensor.HasField("shape"):
         if given is None:
-            raise ModelError(f"{what} has no shape in the model: give it with shapes={{{info.name!r}: (…)}}")
+            raise OpenShapeError(f"{what} has no shape in the model: give it with shapes={{{info.name!r}: (…)}}")
         check_shape(tuple(given), what)
         return TensorType(tuple(given), element)
     dims: list[int | None] = [int(dim.dim_value) if dim.HasField("dim_value") else None for dim in tensor.shape.dim]
@@ -204,7 +204,7 @@ def input_type(info: "onnx.ValueInfoProto", given: Sequence[int] | None, batch: 
         dims[0] = batch
     sizes = [size for size in dims if size is not None]
     if len(sizes) < len(dims):
-        raise ModelError(f"{what} has the symbolic shape {shown}: give it with shapes={{{info.name!r}: (…)}}")
+        raise OpenShapeError(f"{what} has the symbolic shape {shown}: give it with shapes={{{info.name!r}: (…)}}")
     if min(sizes, default=0) < 0:
         raise ModelError(f"{what} has the shape {shown}: a size is at least 0")
     check_shape(sizes, what)

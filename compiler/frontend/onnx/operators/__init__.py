@@ -4,6 +4,7 @@ from vtakit.compiler.frontend.onnx.nodes import CONVERTERS
 from vtakit.compiler.frontend.onnx.operators import (
     constants,
     conv,
+    decided,
     elementwise,
     indexing,
     matmul,
@@ -19,8 +20,8 @@ from vtakit.compiler.frontend.onnx.operators import (
 )
 
 FAMILIES = (
-    constants, conv, elementwise, indexing, matmul, microsoft, normalize, pool, quantize, recurrent, reduction, resize, shape,
-    signal,
+    constants, conv, decided, elementwise, indexing, matmul, microsoft, normalize, pool, quantize, recurrent, reduction, resize,
+    shape, signal,
 )
 
 __all__ = ["CONVERTERS", "FAMILIES"]

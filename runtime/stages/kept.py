@@ -1,0 +1,68 @@
+"""What is made once for a key and kept: bounded, least recently used goes first, and each is made by one thread."""
+
+from collections import OrderedDict
+from collections.abc import Callable, Hashable
+from concurrent.futures import Future
+from threading import Lock
+from typing import Generic, TypeVar
+
+T = TypeVar("T")
+
+
+class Kept(Generic[T]):
+    """Values by key.
+
+    most : of values that are kept
+    """
+
+    def __init__(self, most: int) -> None:
+        self.most = most
+        self._values: OrderedDict[Hashable, T] = OrderedDict()
+        self._making: dict[Hashable, Future[T]] = {}
+        self._lock = Lock()
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def items(self) -> list[tuple[Hashable, T]]:
+        """Return keys and values, least recently used first."""
+        with self._lock:
+            return list(self._values.items())
+
+    def find(self, key: Hashable) -> T | None:
+        """Return the value of a key, now the most recently used; None if there is none."""
+        with self._lock:
+            found = self._values.get(key)
+            if found is not None:
+                self._values.move_to_end(key)
+            return found
+
+    def get(self, key: Hashable, make: Callable[[], T]) -> T:
+        """Return the value of a key; `make` makes it if it is not there, once for all threads that wait for it.
+
+        Raises what `make` raises, in each of them; the next call makes it anew.
+        """
+        with self._lock:
+            if key in self._values:
+                self._values.move_to_end(key)
+                return self._values[key]
+            future = self._making.get(key)
+            own = future is None
+            if future is None:
+                future = self._making[key] = Future()
+        if not own:
+            return future.result()
+        try:
+            made = make()
+        except BaseException as error:
+            with self._lock:
+                del self._making[key]
+            future.set_exception(error)
+            raise
+        with self._lock:
+            del self._making[key]
+            self._values[key] = made
+            while len(self._values) > self.most:
+                self._values.popitem(last=False)
+        future.set_result(made)
+        return made
