@@ -3,13 +3,12 @@
 import threading
 from collections.abc import Mapping
 from contextlib import nullcontext
-from numbers import Integral
 from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
 
-from vtakit.base.errors import VtakitError, one_of
+from vtakit.base.errors import one_of
 from vtakit.base.process import TIMEOUT_S
 from vtakit.base.text import counted
 from vtakit.compiler.codegen.llvm.errors import CodegenError
@@ -17,34 +16,16 @@ from vtakit.compiler.codegen.places import Port
 from vtakit.compiler.graph.builder import numpy_dtype
 from vtakit.runtime import module_file
 from vtakit.runtime.cpu.function import placed
+from vtakit.runtime.inputs import InputError, as_array, check_threads, some_array, whole
 from vtakit.runtime.memory import Memory, memory_of
 from vtakit.runtime.placement import Placement, placement_of
 from vtakit.runtime.profile import Profile
 from vtakit.runtime.report.report import Report
-from vtakit.runtime.target import Array, Engine, Image, Opening
+from vtakit.runtime.target import Array, Engine, Image, Opening, Summary, Target
 from vtakit.runtime.targets import check_opening
 from vtakit.runtime.timed import Timed
 
-
-class InputError(VtakitError, ValueError):
-    """Inputs or outputs of a run that do not fit the model."""
-
-
-def whole(given: object, otherwise: str) -> int:
-    """A number as an int, of whatever integer type. Raises InputError, whose message is `otherwise` and the type, for others."""
-    if isinstance(given, Integral) and not isinstance(given, bool):
-        return int(given)
-    raise InputError(f"{otherwise}, got {type(given).__name__}")
-
-
-def check_threads(given: object) -> int | None:
-    """A number of threads, or None. Raises InputError for anything else."""
-    if given is None:
-        return None
-    count = whole(given, f"threads={given!r}: give a whole number, or None for OpenMP's own")
-    if count < 1:
-        raise InputError(f"threads={count}: a run uses at least 1")
-    return count
+__all__ = ["InputError", "Module", "check_threads", "whole"]
 
 
 class Module:
@@ -120,6 +101,24 @@ class Module:
     def outputs(self) -> dict[str, str]:
         """The type of each output."""
         return {port.name: str(port) for port in self.image.outputs}
+
+    @property
+    def target(self) -> Target:
+        """The target that it is compiled for."""
+        return self.image.target
+
+    @property
+    def summary(self) -> Summary:
+        """What a report's page says of the whole model."""
+        return self.image
+
+    def takes(self, name: str, shape: tuple[int, ...], kind: np.dtype[Any]) -> bool:
+        """Return whether an array of this type fits an input."""
+        return any((port.name, port.shape, self._kinds[port.name]) == (name, shape, kind) for port in self.image.inputs)
+
+    def some_inputs(self) -> dict[str, Any]:
+        """Return inputs for a run whose results do not matter: random numbers from 0 to 1, zeros where they are integers."""
+        return {port.name: some_array(port.shape, self._kinds[port.name]) for port in self.image.inputs}
 
     @property
     def placement(self) -> Placement:
@@ -287,19 +286,6 @@ class Module:
 
     def __repr__(self) -> str:
         return f"<module {self.image.name}: {', '.join(map(str, self.inputs))} -> {', '.join(map(str, self.outputs))}>"
-
-
-def as_array(name: str, what: str, kind: np.dtype[Any], given: Any) -> Array:
-    """Return an array, or what offers one by DLPack, as an array. Raises InputError, which says that the input is `what`."""
-    if isinstance(given, np.ndarray):
-        return given
-    if not hasattr(given, "__dlpack__"):
-        raise InputError(f"input {name!r} is {what}, got {type(given).__name__}: use numpy.array(…, {kind.name!r})")
-    try:
-        return np.from_dlpack(given)
-    except (BufferError, RuntimeError, TypeError, ValueError) as error:  # of a gradient's tensor, or of bfloat16
-        raise InputError(f"input {name!r} is {what}, got a {type(given).__name__} that NumPy cannot read: "
-                         f"{' '.join(str(error).split())}") from None
 
 
 def _from_bytes(data: bytes, opening: Opening) -> Module:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar, Self, TypeVar
+from typing import Any, ClassVar, Protocol, Self, TypeVar
 
 import numpy.typing as npt
 
@@ -315,6 +315,22 @@ class Target(ABC):
     def dump_images(self, image: "Image", folder: str | Path, values: Sequence[Array] | None) -> int:
         """Write the device's memory before each launch; return how many there are. See `Module.dump_images`."""
         raise TargetError(f"target {self.name!r} has no launches")
+
+
+class Summary(Protocol):
+    """What a page says of a whole model, in bytes; a compiled model is one."""
+
+    @property
+    def target(self) -> Target:
+        """The target."""
+
+    @property
+    def params_bytes(self) -> int:
+        """Size of parameters."""
+
+    @property
+    def arena_bytes(self) -> int:
+        """Size of the memory of a run."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -22,7 +22,6 @@ from vtakit.runtime.commands._arguments import (
 from vtakit.runtime.terminal import progress, say
 
 if TYPE_CHECKING:
-    from vtakit.compiler.codegen.places import Port
     from vtakit.compiler.graph.passes.base import Seen
     from vtakit.runtime.module import Module
     from vtakit.runtime.placement import Placement
@@ -56,8 +55,12 @@ def add_model(parser: argparse.ArgumentParser, *others: str, makes_code: bool = 
                         "l2_bytes; or help, which lists the fields, with the values for this machine, or for the --target and "
                         "--cpu before it")
     parser.add_argument("--shape", action="append", default=[], metavar="NAME=N,N,…",
-                        help="shape of an input whose sizes the model leaves open; may be repeated")
-    parser.add_argument("--batch", type=number, default=1, metavar="N", help="size of a symbolic first dimension (1)")
+                        help="shape of an input whose sizes the model leaves open; may be repeated. A word in place of a number is a "
+                        "size that stays open, with a range after a colon: x=1,n:1..512")
+    parser.add_argument("--batch", type=_batch, metavar="N", help="size of a symbolic first dimension, or a range in which it stays "
+                        "open, as 1..64 (1, and open if other sizes are)")
+    parser.add_argument("--ahead", action="append", default=[], metavar="WORD=N,N,…",
+                        help="values of a size that stays open to compile for at once; may be repeated")
     add_config(parser)
     add_system(parser)
     parser.add_argument("--isa", metavar="ISA", help=f"instructions that programs for the accelerator may use: {ISA_HELP}")
@@ -128,12 +131,12 @@ def compiled(
 
     refuse_other_files(args.model)
     target, decisions = target_of(args, host), decisions_of(args)
-    shapes = shapes_of(args.shape)
+    shapes, batch = shapes_of(args.shape, args.ahead), batch_of(args.batch, args.ahead)
     with progress() as bar, warnings.catch_warnings():
         warnings.simplefilter("ignore", PlacementWarning)  # `say_placement` says it
         task = bar.add_task(f"compiling {one_line(args.model.name)}", total=None)
         return compile(
-            args.model, target, shapes=shapes, batch=args.batch, precision=args.precision, decisions=decisions,
+            args.model, target, shapes=shapes, batch=batch, precision=args.precision, decisions=decisions,
             tuned=args.tuned, after=after, cache=not args.no_cache, device=device, **options,
             progress=lambda done, count: bar.update(task, completed=done, total=count),
         )
@@ -231,34 +234,82 @@ def module_of(args: argparse.Namespace) -> "Module":
 
     given = any(getattr(args, name, None) is not None for name in ("config", "isa", "machine", "arch", "decisions", "tuned"))
     given = given or bool(core_of(args))
-    if args.shape or args.batch != 1 or args.precision != "float32" or given:
-        raise VtakitError(f"{str(args.model)!r} is compiled already: --shape, --batch, --config, --isa, --machine, --arch, "
+    if args.shape or args.ahead or args.batch is not None or args.precision != "float32" or given:
+        raise VtakitError(f"{str(args.model)!r} is compiled already: --shape, --batch, --ahead, --config, --isa, --machine, --arch, "
                           "--precision, --decisions, --tuned and options of a smaller core go with a model that is not")
     options = simulated_system(args, device) | board_options(args)
     return load(args.model, device, trusted=args.trusted or None, recompile=args.recompile, **options)
 
 
-def arrays(path: Path, ports: "Sequence[Port]" = ()) -> dict[str, Any]:
+def arrays(path: Path, module: "Module | None" = None) -> dict[str, Any]:
     """Return the arrays of the .npz file that --input names.
 
-
-    ports : inputs of the model. Arrays that fit none have no data: the run that they are given to says what is wrong
+    module : whose inputs they are. Arrays that fit none have no data: the run that they are given to says what is wrong
     """
     from vtakit.compiler.frontend.npz import read_npz
-    from vtakit.compiler.graph.builder import numpy_dtype
 
-    kinds = {port.name: (port.shape, numpy_dtype(port.dtype)) for port in ports}
-    return read_npz(path, "--input", lambda name, header: kinds.get(name) == (header.shape, header.dtype))
+    return read_npz(path, "--input", lambda name, header: module is not None and module.takes(name, header.shape, header.dtype))
 
 
-def shapes_of(words: list[str]) -> dict[str, tuple[int, ...]]:
-    found = {}
+def shapes_of(words: list[str], ahead: Sequence[str] = ()) -> dict[str, tuple[Any, ...]]:
+    """Return the shapes that --shape gives, with sizes that stay open, some of which --ahead names values of."""
+    from vtakit.runtime.stages.dims import Dim, dim
+
+    known = _values_ahead(ahead)
+    found: dict[str, tuple[Any, ...]] = {}
     for word in words:
         name, equals, sizes = word.rpartition("=")
         parts = [part.strip() for part in sizes.split(",")] if sizes else []
-        if not equals or not name or not all(part.isascii() and part.isdigit() for part in parts):
-            raise VtakitError(f"--shape takes NAME=N,N,…, got {word!r}")
+        made = [_size(part) for part in parts]
+        if not equals or not name or None in made:
+            raise VtakitError(f"--shape takes NAME=N,N,…, in which a word such as n, or n:1..512, is a size that stays open; got {word!r}")
         if name in found:
             raise VtakitError(f"--shape names {name!r} twice")
-        found[name] = tuple(int(part) for part in parts)
+        found[name] = tuple([dim(each.name, each.low, each.high, ahead=known.get(each.name, ())) if isinstance(each, Dim) else each
+                             for each in made])
+    words_ = {size.name for shape in found.values() for size in shape if isinstance(size, Dim)}
+    if others := sorted(known.keys() - words_ - {"batch"}):
+        raise VtakitError(f"--ahead names {others[0]!r}, which --shape does not: give --shape NAME=…,{others[0]},…")
+    return found
+
+
+def batch_of(given: Any, ahead: Sequence[str]) -> Any:
+    """Return the batch that --batch gives, with the values of --ahead batch=…"""
+    from vtakit.runtime.stages.dims import Dim, dim
+
+    if not isinstance(given, Dim):
+        return given
+    return dim(given.name, given.low, given.high, ahead=_values_ahead(ahead).get(given.name, ()))
+
+
+def _values_ahead(words: Sequence[str]) -> dict[str, tuple[int, ...]]:
+    found: dict[str, tuple[int, ...]] = {}
+    for word in words:
+        name, _, values = word.partition("=")
+        numbers = [part.strip() for part in values.split(",")]
+        if not name or not all(part.isascii() and part.isdigit() and len(part) < 12 for part in numbers):
+            raise VtakitError(f"--ahead takes WORD=N,N,…, got {word!r}")
+        found[name] = tuple(map(int, numbers))
+    return found
+
+
+def _size(text: str) -> Any:
+    """Return the number or the size that stays open that a part of --shape names; None if it is neither."""
+    from vtakit.runtime.stages.dims import dim
+
+    if text.isascii() and text.isdigit():
+        return int(text)
+    name, colon, ends = text.partition(":")
+    low, dots, high = ends.partition("..")
+    if not name.isidentifier() or (colon and not (dots and low.isdigit() and (not high or high.isdigit()))):
+        return None
+    return dim(name, int(low or 0), int(high) if high else None)
+
+
+def _batch(text: str) -> Any:
+    if ".." not in text:
+        return number(text)
+    found = _size(f"batch:{text}")
+    if found is None:
+        raise argparse.ArgumentTypeError(f"{text[:40]!r} is neither a number nor a range such as 1..64")
     return found

@@ -25,6 +25,7 @@ from vtakit.runtime.terminal import say
 if TYPE_CHECKING:
     from vtakit.compiler.graph.ir import Graph
     from vtakit.compiler.graph.passes.base import GraphPass, Seen
+    from vtakit.runtime.stages.module import OpenModule
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -47,6 +48,8 @@ def run(args: argparse.Namespace) -> int:
     check_outputs(
         ("--output", "the module", args.output), *(("--library", "the library", path) for path in library), reads=reads,
     )
+    from vtakit.runtime.stages.module import OpenModule
+
     module = compiled(args, _dumper(args.dump) if args.dump else None)
     if args.output is not None:
         module.save(args.output, graph=not args.no_graph)
@@ -54,6 +57,9 @@ def run(args: argparse.Namespace) -> int:
         module.export(args.library)
     if args.dump_images is not None:
         module.dump_images(args.dump_images)
+    if isinstance(module, OpenModule):
+        _say_open(module)
+        return 0
     image = module.image
     sizes = f"{image.params_bytes:,} bytes of parameters, {image.arena_bytes:,} of arena"
     say(f"{image.name}: {counted(len(image.layers), 'layer')}, {sizes}")
@@ -64,6 +70,19 @@ def run(args: argparse.Namespace) -> int:
         for port in ports:
             say(f"{kind:6}  {one_line(port.name)}: {port}")
     return 0
+
+
+def _say_open(module: "OpenModule") -> None:
+    """Say what stays open, and for which sizes there is code already."""
+    for name, port in module.inputs.items():
+        say(f"input   {one_line(name)}: {port}")
+    for name, port in module.outputs.items():
+        say(f"output  {one_line(name)}: {port}")
+    say_placement(module.placement)
+    found = list(module.sizes())
+    say(f"{module.name}: compiled for {counted(len(found), 'set')} of sizes; others when they are first run")
+    for line in found:
+        say(f"  {one_line(line)}")
 
 
 def _dumper(folder: Path) -> "Seen":

@@ -63,7 +63,7 @@ def _image(args: argparse.Namespace) -> "Image":
             module.dump_images(args.dump_images)
         return module.image
     given = {"--target": args.target != "llvm", "--cpu": args.cpu, "--host": args.host, "--shape": args.shape,
-             "--batch": args.batch != 1, "--config": args.config, "--precision": args.precision != "float32", "--name": args.name,
+             "--batch": args.batch is not None, "--config": args.config, "--precision": args.precision != "float32", "--name": args.name,
              "--machine": args.machine, "--dump-images": args.dump_images}
     if option := next((option for option, value in given.items() if value), None):
         raise VtakitError(f"{str(args.model)!r} is compiled already: {option} goes with an ONNX model")

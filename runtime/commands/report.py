@@ -91,16 +91,14 @@ def _model_page(args: argparse.Namespace) -> "Page":
     if args.input:
         arrays(Path(args.input[0]))  # what is wrong with the file itself is said before the model is compiled
     module = _module(args)
-    given = arrays(Path(args.input[0]), module.image.inputs) if args.input else {}
-    for port in module.image.inputs:
-        if port.name not in given:
-            given[port.name] = _some(port.shape, port.dtype)
+    given = arrays(Path(args.input[0]), module) if args.input else {}
+    given = {**module.some_inputs(), **given} if module.inputs.keys() - given.keys() else given
     profile = module.profile(given)
     say_placement(module.placement)
     if profile.launches:
         say(profile.headline)
     title = f"{args.model.name} on {profile.launches[0].device if profile.launches else 'this processor'}"
-    return module_page(title, module.image, profile, measure(module.image.target, profile.layers))
+    return module_page(title, module.summary, profile, measure(module.target, profile.layers))
 
 
 def _module(args: argparse.Namespace) -> "Module":
@@ -126,18 +124,7 @@ def _target(args: argparse.Namespace) -> "Target | type[Target]":
         warnings.simplefilter("ignore")
         module = load(args.model, trusted=args.trusted or None, recompile=args.recompile)
     module.close()
-    return module.image.target
-
-
-def _some(shape: tuple[int, ...], kind: Any) -> Any:
-    import numpy as np
-
-    from vtakit.compiler.graph.builder import numpy_dtype
-
-    dtype = numpy_dtype(kind)
-    if dtype.kind in "biu":
-        return np.zeros(shape, dtype)
-    return np.random.default_rng(0).random(shape).astype(dtype)
+    return module.target
 
 
 def _program_page(args: argparse.Namespace) -> "Page":
@@ -150,7 +137,7 @@ def _program_page(args: argparse.Namespace) -> "Page":
     for name in ("shape", "config", "isa", "decisions", "machine"):
         if getattr(args, name):
             raise VtakitError(f"{str(args.model)!r} is a program: --{name} goes with a model")
-    if args.batch != 1:
+    if args.batch is not None:
         raise VtakitError(f"{str(args.model)!r} is a program: --batch goes with a model")
     device = args.device or "cycle"
     traced = "trace" in find_device(device).OPTIONS

@@ -52,9 +52,9 @@ def run(args: argparse.Namespace) -> int:
     if args.input:
         arrays(args.input)  # what is wrong with the file itself is said before the model is compiled
     module = module_of(args)
-    given = arrays(args.input, module.image.inputs) if args.input else {}
+    given = arrays(args.input, module) if args.input else {}
     _check_given(module, given, args.input)
-    made = module.run(given)
+    made = _by_name(module.run(given))
     if not args.profile:  # which says the same
         say_placement(module.placement)
         _say_cycles(module)
@@ -73,14 +73,23 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
+def _by_name(made: dict[str, Any]) -> dict[str, Any]:
+    """Return results as arrays: an element of a sequence has its number behind the name, an empty optional is left out."""
+    found = {}
+    for name, value in made.items():
+        elements = enumerate(value) if isinstance(value, list) else []
+        found.update({f"{name}.{at}": each for at, each in elements} if isinstance(value, list) else {name: value})
+    return {name: value for name, value in found.items() if value is not None}
+
+
 def _check_given(module: "Module", given: dict[str, Any], path: Path | None) -> None:
     """Raise VtakitError for an input of the model without an array."""
-    missing = [port for port in module.image.inputs if port.name not in given]
+    missing = [name for name in module.inputs if name not in given]
     if not missing:
         return
-    kinds = ", ".join(f"{port.name!r} ({port})" for port in missing)
+    kinds = ", ".join(f"{name!r} ({module.inputs[name]})" for name in missing)
     have = "--input is not given" if path is None else f"--input {str(path)!r} has no array of that name"
-    name = missing[0].name
+    name = missing[0]
     array = f"{name}=…" if name.isidentifier() else f"**{{{name!r}: …}}"
     raise VtakitError(f"the model needs {kinds}, and {have}: write the arrays with numpy.savez('IN.npz', {array}) and give "
                       "--input IN.npz")

@@ -144,7 +144,7 @@ def _tune_script(args: argparse.Namespace, records: "Records", start: "Samples |
 
     given = [option for option, value in (
         ("--target", args.target), ("--cpu", args.cpu), ("--machine", args.machine), ("--shape", args.shape),
-        ("--batch", args.batch != 1), ("--config", args.config), ("--system", args.system), ("--isa", args.isa),
+        ("--batch", args.batch is not None), ("--config", args.config), ("--system", args.system), ("--isa", args.isa),
         ("a smaller core", core_of(args)), ("--precision", args.precision != "float32"), ("--decisions", args.decisions),
         ("--threads", args.threads), ("--confirm", args.confirm)) if value]
     if given:

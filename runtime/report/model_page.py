@@ -5,7 +5,7 @@ from vtakit.runtime.profile import Profile
 from vtakit.runtime.report.ceilings import Ceilings, other_way
 from vtakit.runtime.report.charts import Roofline, inline, paint_roofline, paint_sequence
 from vtakit.runtime.report.page import Page, Section, facts
-from vtakit.runtime.target import Image
+from vtakit.runtime.target import Summary
 from vtakit.runtime.timed import Timed
 
 _WIDE = 11.0  # inches
@@ -18,7 +18,7 @@ _NOTES = {  # on operators that do not multiply what MACs count
 }
 
 
-def model_page(title: str, image: Image, profile: Profile, ceilings: Ceilings) -> Page:
+def model_page(title: str, image: Summary, profile: Profile, ceilings: Ceilings) -> Page:
     """Layers, roofline, utilisation and the order of layers in time, of a module's image and its profile."""
     macs = sum(timed.layer.macs for timed in profile.layers)
     points = [

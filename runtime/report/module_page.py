@@ -8,10 +8,10 @@ from vtakit.runtime.report.ceilings import Ceilings
 from vtakit.runtime.report.model_page import model_page
 from vtakit.runtime.report.page import Page
 from vtakit.runtime.report.report import Report
-from vtakit.runtime.target import Image
+from vtakit.runtime.target import Summary
 
 
-def module_page(title: str, image: Image, profile: Profile, ceilings: Ceilings) -> Page:
+def module_page(title: str, image: Summary, profile: Profile, ceilings: Ceilings) -> Page:
     """Return the page of `model_page`, for a module with launches after the sections of `accelerator_page` for each launch."""
     page = model_page(title, image, profile, ceilings)
     launches = profile.launches

@@ -120,7 +120,7 @@ def _scanned(
     carried, length = list(states), next(iter(lengths), 0)
     collected: list[list[Array]] = [[] for _ in out_ways]
     for trip in range(length):
-        slices = [x[length - 1 - trip if way else trip] for x, way in zip(given, ways, strict=True)]
+        slices = [x[length - 1 - trip if way else trip, ...] for x, way in zip(given, ways, strict=True)]
         made = body.run({**captured, **dict(zip(names, [*carried, *slices], strict=True))}, watch)
         carried = made[:count]
         for each, value in zip(collected, made[count:], strict=True):
@@ -141,7 +141,7 @@ def _scan_of_batches(step: ControlStep, operands: Sequence[Any], env: Env, watch
     last: list[list[Any]] = [[] for _ in states]
     made: list[list[Array]] = [[] for _ in range(outputs)]
     for at in range(batch):
-        found, parts = _scanned(step, [state[at] for state in states], [x[at, :ends[at]] for x in given], ways, (0,) * outputs, env,
+        found, parts = _scanned(step, [state[at, ...] for state in states], [x[at, :ends[at]] for x in given], ways, (0,) * outputs, env,
                                 watch)
         for each, value in zip(last, found, strict=True):
             each.append(value)

@@ -4,8 +4,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from itertools import product
 from pathlib import Path
-from threading import Lock
-from typing import Any, Never
+from typing import Any, NamedTuple, Never
 
 import numpy as np
 
@@ -15,9 +14,12 @@ from vtakit.base.text import counted
 from vtakit.base.writing import write_bytes
 from vtakit.compiler.codegen.llvm.errors import CodegenError
 from vtakit.compiler.frontend.errors import LaterError, ModelError
+from vtakit.compiler.graph.builder import numpy_dtype
+from vtakit.compiler.graph.errors import GraphError
 from vtakit.compiler.graph.ir import TensorType
 from vtakit.runtime.memory import Memory, memory_of
-from vtakit.runtime.module import InputError, Module, check_threads, whole
+from vtakit.runtime.inputs import InputError, check_threads, some_array, whole
+from vtakit.runtime.module import Module
 from vtakit.runtime.placement import Placement
 from vtakit.runtime.profile import Profile
 from vtakit.runtime.stages.blocks import Env, parts_of
@@ -25,10 +27,18 @@ from vtakit.runtime.stages.dims import Dim
 from vtakit.runtime.stages.part import CompiledPart, Maker
 from vtakit.runtime.stages.source import OpenSource
 from vtakit.runtime.stages.watch import Counting, Timing
-from vtakit.runtime.target import Array, Opening
+from vtakit.runtime.target import Array, Opening, Summary, Target
 from vtakit.runtime.targets import check_opening
 
 _MOST_CHECKED = 4096  # sets of sizes that are known to fit
+
+
+class Whole(NamedTuple):
+    """Facts of several modules together, in bytes."""
+
+    target: Target
+    params_bytes: int
+    arena_bytes: int
 
 
 class OpenModule(Module):
@@ -58,11 +68,15 @@ class OpenModule(Module):
         self._misfit = source.target.misfit
         self._main = Maker(source.plan, lambda *asked: source.compiled(*asked, opening=self._opening)).block(
             source.plan.main, main=True)
-        self._lock = Lock()
+        first, block = self._main.stages[0] if self._main.stages else None, source.plan.main
+        whole = isinstance(first, CompiledPart) and len(self._main.stages) == 1 and first.part.outputs == block.outputs
+        counts = source.target.processor is not source.target
+        self._whole = first if whole and set(first.part.inputs) == set(source.inputs.ports) and not counts else None  # type: ignore[union-attr]
+        self._fresh = whole  # results share no memory with inputs
         self._given: dict[str, Any] = {}
         self._made: dict[str, Any] = {}
         self._checked_sizes: set[Any] = set()
-        self._counting = Counting() if source.target.processor is not source.target else None
+        self._counting = Counting() if counts else None
 
     @property
     def name(self) -> str:
@@ -74,6 +88,38 @@ class OpenModule(Module):
         """There is none: raises InputError."""
         raise InputError(f"model {self.name!r} is compiled for the sizes that its runs have, and has no one image: for export, C, "
                          "decisions and tuning compile it with shapes= (--shape) for one set of sizes")
+
+    @property
+    def target(self) -> Target:
+        """The target that it is compiled for."""
+        return self.source.target
+
+    @property
+    def summary(self) -> Summary:
+        """What a report's page says of the modules that are compiled, together."""
+        images = [module.image for module in self.modules]
+        return Whole(self.source.target, sum(image.params_bytes for image in images), sum(image.arena_bytes for image in images))
+
+    def takes(self, name: str, shape: tuple[int, ...], kind: np.dtype[Any]) -> bool:
+        """Return whether an array of this type fits an input, whatever the others are."""
+        port = self.source.inputs.ports.get(name)
+        if port is None or port.kind is None or not port.form.endswith("tensor") or numpy_dtype(port.kind) != kind:
+            return False
+        try:
+            self.source.inputs.check({name: shape})
+        except InputError:
+            return False
+        return True
+
+    def some_inputs(self) -> dict[str, Any]:
+        """Return inputs of the first sizes that are compiled ahead. Raises InputError if a size is open of which none is."""
+        found = {}
+        for name, port in self.source.inputs.ports.items():
+            shape = [size.ahead[0] if isinstance(size, Dim) and size.ahead else size for size in port.sizes or (None,)]
+            if port.form != "tensor" or port.kind is None or not all(isinstance(size, int) for size in shape):
+                raise InputError(f"input {name!r} is {port}: give an array for it (--input), or sizes with shapes= (--shape)")
+            found[name] = some_array(tuple([size for size in shape if isinstance(size, int)]), numpy_dtype(port.kind))
+        return found
 
     @property
     def parts(self) -> tuple[CompiledPart, ...]:
@@ -119,18 +165,34 @@ class OpenModule(Module):
 
         Raises what `Module.run` raises, and what `vtakit.compile` raises for sizes that the model cannot have.
         """
-        made = self._run(inputs, self._counting)
+        made = self._run_whole(inputs)
+        if made is None:
+            made = self._run(inputs, self._counting)
         self._made = made
         return made.copy()
+
+    def _run_whole(self, inputs: Any) -> dict[str, Any] | None:
+        """Run a model that is one part, on sizes that it has run on, without a look at anything else; None if it is none."""
+        part = self._whole
+        if part is None or part.values or part.inner or type(inputs) is not dict or len(inputs) != len(part.part.inputs):
+            return None
+        try:
+            module = part.kept.find(tuple([inputs[name].shape for name in part.part.inputs]))
+        except (KeyError, AttributeError):  # what is set before, missing, or no array
+            return None
+        return None if module is None else module.run(inputs)
 
     def _run(self, inputs: Mapping[str, Any] | None, watch: Any) -> dict[str, Any]:
         given = self._values(inputs)
         if watch is not None:
             watch.begin()
-        with self.source.saying(given):
+        try:
             results = self._main.run(dict(given), watch)
+        except (LaterError, GraphError) as error:
+            shapes = ", ".join(f"{name}: {list(value.shape)}" for name, value in given.items() if isinstance(value, np.ndarray))
+            raise ModelError(f"model {self.name!r}, run on {shapes or 'no arrays'}: {error}") from error
         names = self._main.block.outputs
-        if len(self._main.stages) == 1 and len(self.parts) == 1 and self._main.block.scope.own.isdisjoint(names):
+        if self._fresh and not self._main.stages[0].inner:  # type: ignore[attr-defined]
             return dict(zip(names, results, strict=True))
         return dict(zip(names, self._owned(results, given), strict=True))
 

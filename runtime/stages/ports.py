@@ -14,7 +14,7 @@ from vtakit.compiler.frontend.onnx.kinds import kind_of
 from vtakit.compiler.frontend.onnx.reader import is_size
 from vtakit.compiler.graph.builder import numpy_dtype
 from vtakit.compiler.ir.dtypes import DType
-from vtakit.runtime.module import InputError, as_array
+from vtakit.runtime.inputs import InputError, as_array
 from vtakit.runtime.stages.dims import Dim
 from vtakit.runtime.target import Array
 

@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Mapping
-from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from hashlib import sha256
@@ -12,14 +11,13 @@ import numpy as np
 
 from vtakit.base.collector import seldom_collected
 from vtakit.base.reading import memory_bytes
-from vtakit.compiler.frontend.errors import LaterError, ModelError
+from vtakit.compiler.frontend.errors import ModelError
 from vtakit.compiler.frontend.onnx.external import fill_data
 from vtakit.compiler.frontend.onnx.importer import word
 from vtakit.compiler.frontend.onnx.order import Part
 from vtakit.compiler.frontend.onnx.part import import_part
 from vtakit.compiler.frontend.onnx.reader import load_onnx, opset_versions, read_model
 from vtakit.compiler.frontend.onnx.stages import Plan
-from vtakit.compiler.graph.errors import GraphError
 from vtakit.compiler.graph.ir import TensorType
 from vtakit.compiler.graph.passes.base import Seen
 from vtakit.runtime import kept_models
@@ -33,8 +31,6 @@ from vtakit.runtime.target import Array, Image, Opening, Progress, Target
 from vtakit.runtime.tune.network import Network, covered
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     import onnx
 
 
@@ -130,15 +126,6 @@ class OpenSource:
         except ModelError:  # too large
             return None
         return kept_models.place_of_contents([contents, digest], self.target.key, self.options, self.name)
-
-    @contextmanager
-    def saying(self, given: Mapping[str, Any]) -> "Iterator[None]":
-        """Name the sizes of a run in errors about the model."""
-        try:
-            yield
-        except (LaterError, GraphError) as error:
-            shapes = ", ".join(f"{name}: {list(value.shape)}" for name, value in given.items() if isinstance(value, np.ndarray))
-            raise ModelError(f"model {self.name!r}, run on {shapes or 'no arrays'}: {error}") from error
 
 
 def open_source(

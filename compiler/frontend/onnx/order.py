@@ -70,14 +70,10 @@ class Block:
 
 @dataclass(slots=True, eq=False)
 class Scope:
-    """Constants and kinds of values that a graph sees.
-
-    own : names of the graph's inputs and of all constants, which are no results of stages
-    """
+    """Constants and kinds of values that a graph sees."""
 
     constants: "dict[str, onnx.TensorProto]" = field(default_factory=dict)
     kinds: dict[str, str] = field(default_factory=dict)
-    own: set[str] = field(default_factory=set)
 
 
 def in_order(

@@ -57,7 +57,6 @@ class Plan:
                 scope.kinds[info.name] = _kind_of_type(info.type)
         outputs = tuple([info.name for info in graph.output])
         stages = self.cut(self._inlined(graph.node), scope, outputs, depth=depth)
-        scope.own = {*inputs, *scope.constants}
         made = set(inputs) | {word for stage in stages for word in made_by(stage)}
         reads = [word for stage in stages for word in reads_by(stage)] + list(outputs)
         captured = tuple(dict.fromkeys(w for w in reads if w and w not in made and w not in scope.constants))

@@ -1,0 +1,50 @@
+"""Arguments of runs: arrays, numbers, and the error for those that do not fit."""
+
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+
+from vtakit.base.errors import VtakitError
+from vtakit.runtime.target import Array
+
+
+class InputError(VtakitError, ValueError):
+    """Inputs or outputs of a run that do not fit the model."""
+
+
+def whole(given: object, otherwise: str) -> int:
+    """A number as an int, of whatever integer type. Raises InputError, whose message is `otherwise` and the type, for others."""
+    if isinstance(given, Integral) and not isinstance(given, bool):
+        return int(given)
+    raise InputError(f"{otherwise}, got {type(given).__name__}")
+
+
+def check_threads(given: object) -> int | None:
+    """A number of threads, or None. Raises InputError for anything else."""
+    if given is None:
+        return None
+    count = whole(given, f"threads={given!r}: give a whole number, or None for OpenMP's own")
+    if count < 1:
+        raise InputError(f"threads={count}: a run uses at least 1")
+    return count
+
+
+def as_array(name: str, what: str, kind: np.dtype[Any], given: Any) -> Array:
+    """Return an array, or what offers one by DLPack, as an array. Raises InputError, which says that the input is `what`."""
+    if isinstance(given, np.ndarray):
+        return given
+    if not hasattr(given, "__dlpack__"):
+        raise InputError(f"input {name!r} is {what}, got {type(given).__name__}: use numpy.array(…, {kind.name!r})")
+    try:
+        return np.from_dlpack(given)
+    except (BufferError, RuntimeError, TypeError, ValueError) as error:  # of a gradient's tensor, or of bfloat16
+        raise InputError(f"input {name!r} is {what}, got a {type(given).__name__} that NumPy cannot read: "
+                         f"{' '.join(str(error).split())}") from None
+
+
+def some_array(shape: tuple[int, ...], kind: np.dtype[Any]) -> Array:
+    """Return random numbers from 0 to 1, the same ones for each call; zeros if they are integers."""
+    if kind.kind in "biu":
+        return np.zeros(shape, kind)
+    return np.random.default_rng(0).random(shape).astype(kind)
