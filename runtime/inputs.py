@@ -48,3 +48,12 @@ def some_array(shape: tuple[int, ...], kind: np.dtype[Any]) -> Array:
     if kind.kind in "biu":
         return np.zeros(shape, kind)
     return np.random.default_rng(0).random(shape).astype(kind)
+
+
+def check_words(name: object, **flags: object) -> None:
+    """Raise InputError for a name that is no string, and for what is neither true nor false."""
+    if not isinstance(name, str | None):
+        raise InputError(f"name={name!r}: give a string, or None for that of the file")
+    for flag, given in flags.items():
+        if not isinstance(given, bool):
+            raise InputError(f"{flag}={given!r}: give True or False")

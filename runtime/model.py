@@ -1,39 +1,27 @@
 """From a model or a file to a module: what `vtakit.compile` and `vtakit.load` are."""
 
-import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from vtakit.base.collector import seldom_collected
-from vtakit.base.errors import VtakitError
 from vtakit.base.process import TIMEOUT_S
-from vtakit.base.reading import memory_bytes, opened
 from vtakit.compiler.codegen.llvm.errors import CodegenError
 from vtakit.compiler.frontend.errors import LaterError, ModelError
-from vtakit.compiler.frontend.onnx.importer import import_model, word
-from vtakit.compiler.frontend.torch.importer import import_program
 from vtakit.compiler.graph.decisions import Given, ModelDecisions, read_decisions
-from vtakit.compiler.graph.ir import Graph
 from vtakit.compiler.graph.passes.base import Seen
-from vtakit.compiler.graph.passes.fold import Evaluate
-from vtakit.runtime import kept_models
 from vtakit.runtime.cpu.evaluate import evaluator
-from vtakit.runtime.module import InputError, Module, check_threads
-from vtakit.runtime.module_file import OPEN_MAGIC, PackageError, parse, parse_source
+from vtakit.runtime.images import graph_of, program_of, read_image, read_open, whole_image
+from vtakit.runtime.inputs import check_threads, check_words
+from vtakit.runtime.module import Module
 from vtakit.runtime.placement import check_placed
-from vtakit.runtime.signing import Trusted, verify
-from vtakit.runtime.source import Options, Source, source_of
+from vtakit.runtime.signing import Trusted
+from vtakit.runtime.source import Options
 from vtakit.runtime.stages.dims import Dim, has_dims
-from vtakit.runtime.stages.file import parse as parse_open
 from vtakit.runtime.stages.module import OpenModule
-from vtakit.runtime.stages.source import OpenSource, open_source
-from vtakit.runtime.target import Image, Opening, Target
+from vtakit.runtime.stages.source import open_source
+from vtakit.runtime.target import Image, Opening
 from vtakit.runtime.targets import check_opening, find_target
-from vtakit.runtime.torch_program import named_program
-from vtakit.runtime.tune.network import Network, covered, read_tuned
+from vtakit.runtime.tune.network import Network, read_tuned
 from vtakit.sim.api import ConfigLike
 
 if TYPE_CHECKING:
@@ -89,8 +77,8 @@ def compile(
     threads  : of this processor that a run uses; as OpenMP has it if None: see `Module`
     device, timeout_s, options : what the accelerator's parts run on: see `Module`
 
-    A model with a size that nobody gives, with inputs whose elements decide shapes, or with loops and sequences, is compiled when it
-    runs, for the sizes of each run: `vtakit.runtime.stages.module.OpenModule` (docs/models.md).
+    A model with a size that nobody gives, with inputs whose elements decide shapes, or with loops and sequences, is compiled when
+    it runs, for the sizes of each run: `vtakit.runtime.stages.module.OpenModule` (docs/models.md).
 
     A model of which nothing runs on the accelerator gives a PlacementWarning and runs on the CPU; with a `device`, a TargetError.
     `Module.placement` says what runs where, and why.
@@ -103,20 +91,20 @@ def compile(
     is none.
     """
     check_threads(threads)
-    _check_words(name, integer=integer, winograd=winograd, cache=cache)
+    check_words(name, integer=integer, winograd=winograd, cache=cache)
     chosen = find_target(target, config=config, system=system, isa=isa, core=core, host=host)
     opening = Opening(device=device, timeout_s=timeout_s, threads=threads, options=options)
     check_opening(chosen, opening)
     asked = Options(integer=integer, winograd=winograd, precision=precision, decisions=read_decisions(decisions))
     chosen.check_options(asked)
     chosen = chosen.ready("compile")
-    exported = _program(model, shapes, batch, fixed)
+    exported = program_of(model, shapes, batch, fixed)
     records = None if tuned is None else read_tuned(tuned)
-    how = {"tuned": records, "after": after, "progress": progress, "threads": threads, "cache": cache}
+    how: dict[str, Any] = {"tuned": records, "after": after, "progress": progress, "threads": threads, "cache": cache}
     image: Image | None = None
     if not has_dims(shapes, batch):
         try:
-            image = _whole(model, chosen, asked, (shapes, 1 if batch is None else batch, fixed, name), exported, **how)
+            image = whole_image(model, chosen, asked, (shapes, 1 if batch is None else batch, fixed, name), exported, **how)
         except LaterError:
             if exported is not None:
                 raise
@@ -129,38 +117,6 @@ def compile(
     opened = OpenModule(source, device, timeout_s, threads=threads, **options)
     opened.prepare_all()
     return opened
-
-
-def _whole(
-    model: Any, target: Target, asked: Options, given: tuple[Any, ...],
-    exported: "tuple[torch.export.ExportedProgram, str] | None", *, tuned: "tuple[Records, str] | None", after: Seen | None,
-    progress: Callable[[int, int], None] | None, threads: int | None, cache: bool,
-) -> Image:
-    """Return a model as one image.
-
-    given : shapes, batch, fixed and name
-
-    Raises LaterError for a model that needs to know what a run has.
-    """
-    graph_of, said = partial(_graph, model, *given, evaluator(target), exported), ""
-    if tuned is not None:
-        found = covered(Network.of(graph_of(), target, asked, evaluator(target), threads), *tuned)
-        asked, said = replace(asked, decisions={**found.decisions, **asked.decisions}), found.said
-    kept = cache and after is None and exported is None
-    place_of = partial(kept_models.place_of, model, target.key, *given, asked)
-    place = place_of() if kept else None
-    image = None if place is None else kept_models.found(place)
-    if image is None:
-        begin = time.perf_counter()
-        with seldom_collected():
-            graph = graph_of()
-            source = source_of(graph, asked)
-            limit = None if target.misfit else memory_bytes()
-            image = target.compile(graph, asked, evaluator(target), after=after, progress=progress, most_bytes=limit)
-        image = replace(image, source=source)
-        if place is not None:
-            kept_models.keep(place, image, time.perf_counter() - begin, place_of)
-    return replace(image, said=f"{image.said}; {said}" if image.said else said) if said else image
 
 
 def decisions(
@@ -182,13 +138,13 @@ def decisions(
 
     Raises what `compile` raises for the model, the target and the decisions.
     """
-    _check_words(None, integer=integer, winograd=winograd)
+    check_words(None, integer=integer, winograd=winograd)
     chosen = find_target(target, config=config, system=system, isa=isa, core=core, host=host)
     asked = Options(integer=integer, winograd=winograd, precision=precision, decisions=read_decisions(decisions))
     chosen.check_options(asked)
     chosen = chosen.ready("compile")
-    evaluate, exported = evaluator(chosen), _program(model, shapes, batch, fixed)
-    return chosen.decisions(_graph(model, shapes, batch, fixed, None, evaluate, exported), asked, evaluate)
+    evaluate, exported = evaluator(chosen), program_of(model, shapes, batch, fixed)
+    return chosen.decisions(graph_of(model, shapes, batch, fixed, None, evaluate, exported), asked, evaluate)
 
 
 def network(
@@ -204,42 +160,13 @@ def network(
     Raises what `compile` raises for the model, the target and the decisions, and TargetError for a target without a tuner.
     """
     check_threads(threads)
-    _check_words(None, integer=integer, winograd=winograd)
+    check_words(None, integer=integer, winograd=winograd)
     chosen = find_target(target, config=config, system=system, isa=isa, core=core, host=host)
     asked = Options(integer=integer, winograd=winograd, precision=precision, decisions=read_decisions(decisions))
     chosen.check_options(asked)
     chosen = chosen.ready("tune")
-    evaluate, exported = evaluator(chosen), _program(model, shapes, batch, fixed)
-    return Network.of(_graph(model, shapes, batch, fixed, None, evaluate, exported), chosen, asked, evaluate, threads)
-
-
-def _graph(
-    model: Any, shapes: Mapping[str, Sequence[int]] | None, batch: int | None, fixed: Mapping[str, Any] | None, name: str | None,
-    evaluate: Evaluate, exported: "tuple[torch.export.ExportedProgram, str] | None",
-) -> Graph:
-    """Return a model as it is imported; `exported` as `_program` returns it."""
-    if exported is None:
-        return import_model(model, shapes=shapes, batch=1 if batch is None else batch, fixed=fixed, evaluate=evaluate, name=name)
-    return import_program(exported[0], name=exported[1] if name is None else name)
-
-
-def _program(
-    model: Any, shapes: Mapping[str, Sequence[int | Dim]] | None, batch: int | Dim | None, fixed: Mapping[str, Any] | None,
-) -> "tuple[torch.export.ExportedProgram, str] | None":
-    """Return a program of PyTorch with its name; None for an ONNX model. Raises ModelError for shapes beside the former."""
-    found = named_program(model)
-    if found is not None and (shapes or fixed or batch not in (None, 1)):
-        raise ModelError("a PyTorch program has the shapes of its export: shapes, batch and fixed go with ONNX models")
-    return found
-
-
-def _check_words(name: object, **flags: object) -> None:
-    """Raise InputError for a name that is no string, and for what is neither true nor false."""
-    if not isinstance(name, str | None):
-        raise InputError(f"name={name!r}: give a string, or None for that of the file")
-    for flag, given in flags.items():
-        if not isinstance(given, bool):
-            raise InputError(f"{flag}={given!r}: give True or False")
+    evaluate, exported = evaluator(chosen), program_of(model, shapes, batch, fixed)
+    return Network.of(graph_of(model, shapes, batch, fixed, None, evaluate, exported), chosen, asked, evaluate, threads)
 
 
 def load(
@@ -262,7 +189,7 @@ def load(
     for one that no trusted key has signed, CodegenError for code that this machine cannot run, TargetError or VtakitError for a
     device that the module's target does not have.
     """
-    opened_ = _open_source(path, trusted=trusted, recompile=recompile)
+    opened_ = read_open(path, trusted=trusted, recompile=recompile)
     if opened_ is not None:
         return OpenModule(opened_, device, timeout_s, threads=threads, **options)
     image = read_image(path, trusted=trusted, recompile=recompile, progress=progress)
@@ -270,51 +197,3 @@ def load(
         raise CodegenError(f"module file {str(path)!r} is compiled for another machine: {why}: compile the model on this one, or "
                            "for it, or load it with recompile=True (--recompile)")
     return Module(image, device, timeout_s, threads=threads, **options)
-
-
-def _open_source(path: str | Path, *, trusted: "Trusted | None", recompile: bool) -> OpenSource | None:
-    """Return the model of a module file with open sizes; None of another file."""
-    where = f"module file {str(path)!r}"
-    with opened(path, "module file") as (stream, size):
-        if stream.read(len(OPEN_MAGIC)) != OPEN_MAGIC:
-            return None
-        stream.seek(0)
-        data = stream.read(size)
-    if trusted is not None:
-        verify(data, where, trusted)
-    source = parse_open(data, where, recompile=recompile)
-    if (why := source.target.misfit) and source.stored:
-        raise CodegenError(f"{where} is compiled for another machine: {why}: compile the model on this one, or for it, or load it with "
-                           "recompile=True (--recompile)")
-    return source
-
-
-def read_image(
-    path: str | Path, *, trusted: "Trusted | None" = None, recompile: bool = False,
-    progress: Callable[[int, int], None] | None = None,
-) -> Image:
-    """Read a module file, for any machine, as `load` does; its code is not loaded."""
-    where = f"module file {str(path)!r}"
-    _check_words(None, recompile=recompile)
-    with opened(path, "module file") as (stream, size):
-        data = stream.read(size)
-        if trusted is not None:
-            verify(data, where, trusted)
-        if not recompile:
-            return parse(data, where, stream.fileno())
-        name, target, source = parse_source(data, where, stream.fileno())
-    return _again(name, target, source, where, progress)
-
-
-def _again(
-    name: str, target: Target, source: Source, where: str, progress: Callable[[int, int], None] | None,
-) -> Image:
-    """Return the code of a module file's graph, built for this machine."""
-    here = target.for_this_machine().ready("load")
-    try:
-        here.check_options(source.options)
-        graph = replace(source.graph, name=word(name))
-    except VtakitError as error:
-        raise PackageError(f"{where} is inconsistent: {error}") from None
-    image = here.compile(graph, source.options, evaluator(here), progress=progress, most_bytes=memory_bytes())
-    return replace(image, source=source)

@@ -278,8 +278,8 @@ class Module:
         if given.dtype != kind or given.shape != port.shape:
             cure = f": convert it with .astype({kind.name!r})" if given.dtype != kind else ""
             if not cure and given.size and given.shape[1:] == port.shape[1:]:
-                cure = (f": compile the model with batch={(n := len(given))} (--batch {n}) if it leaves its first dimension open, or "
-                        f"for any, with batch=vtakit.dim('batch')")
+                cure = (f": compile the model with batch={(n := len(given))} (--batch {n}) if it leaves its first dimension "
+                        "open, or for any with batch=vtakit.dim('batch')")
             raise InputError(f"input {port.name!r} is {port}, got {given.dtype}[{', '.join(map(str, given.shape))}]{cure}")
         found: Array = given if given.flags.c_contiguous else np.ascontiguousarray(given)
         return found if found.flags.aligned else found.copy()

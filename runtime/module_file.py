@@ -118,8 +118,8 @@ def parse_source(data: bytes, where: str, file: int = -1) -> tuple[str, Target, 
 def _checked(data: bytes, where: str) -> tuple[Mapping[str, Any], memoryview]:
     """Return header and payload of a file whose checksum is right."""
     if data[:len(OPEN_MAGIC)] == OPEN_MAGIC:
-        raise PackageError(f"{where} is a model with open sizes, which has no one image: `vtakit run`, `vtakit report` and vtakit.load "
-                           "take it; compile the model with --shape (shapes=) for one set of sizes")
+        raise PackageError(f"{where} is a model with open sizes, which has no one image: `vtakit run`, `vtakit report` and "
+                           "vtakit.load take it; compile the model with --shape (shapes=) for one set of sizes")
     head, payload = unpacked(unsigned(data), where, "module", MAGIC, (FILE_VERSION,), PackageError)
     with consistent(where):
         header = read_json(head, most_bytes=MAX_JSON_BYTES, what="its header")

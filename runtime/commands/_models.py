@@ -16,9 +16,9 @@ from vtakit.runtime.commands._arguments import (
     board_options,
     core_of,
     memory_system,
-    number,
     simulated_system,
 )
+from vtakit.runtime.commands._sizes import batch_of, read_batch, shapes_of
 from vtakit.runtime.terminal import progress, say
 
 if TYPE_CHECKING:
@@ -55,10 +55,11 @@ def add_model(parser: argparse.ArgumentParser, *others: str, makes_code: bool = 
                         "l2_bytes; or help, which lists the fields, with the values for this machine, or for the --target and "
                         "--cpu before it")
     parser.add_argument("--shape", action="append", default=[], metavar="NAME=N,N,…",
-                        help="shape of an input whose sizes the model leaves open; may be repeated. A word in place of a number is a "
-                        "size that stays open, with a range after a colon: x=1,n:1..512")
-    parser.add_argument("--batch", type=_batch, metavar="N", help="size of a symbolic first dimension, or a range in which it stays "
-                        "open, as 1..64 (1, and open if other sizes are)")
+                        help="shape of an input whose sizes the model leaves open; may be repeated. A word in place of a number "
+                        "is a size that stays open, with a range after a colon: x=1,n:1..512")
+    parser.add_argument("--batch", type=read_batch, metavar="N",
+                        help="size of a symbolic first dimension, or a range in which it stays open, as 1..64 (1, and open if "
+                        "other sizes are)")
     parser.add_argument("--ahead", action="append", default=[], metavar="WORD=N,N,…",
                         help="values of a size that stays open to compile for at once; may be repeated")
     add_config(parser)
@@ -235,8 +236,8 @@ def module_of(args: argparse.Namespace) -> "Module":
     given = any(getattr(args, name, None) is not None for name in ("config", "isa", "machine", "arch", "decisions", "tuned"))
     given = given or bool(core_of(args))
     if args.shape or args.ahead or args.batch is not None or args.precision != "float32" or given:
-        raise VtakitError(f"{str(args.model)!r} is compiled already: --shape, --batch, --ahead, --config, --isa, --machine, --arch, "
-                          "--precision, --decisions, --tuned and options of a smaller core go with a model that is not")
+        raise VtakitError(f"{str(args.model)!r} is compiled already: --shape, --batch, --ahead, --config, --isa, --machine, "
+                          "--arch, --precision, --decisions, --tuned and options of a smaller core go with a model that is not")
     options = simulated_system(args, device) | board_options(args)
     return load(args.model, device, trusted=args.trusted or None, recompile=args.recompile, **options)
 
@@ -249,67 +250,3 @@ def arrays(path: Path, module: "Module | None" = None) -> dict[str, Any]:
     from vtakit.compiler.frontend.npz import read_npz
 
     return read_npz(path, "--input", lambda name, header: module is not None and module.takes(name, header.shape, header.dtype))
-
-
-def shapes_of(words: list[str], ahead: Sequence[str] = ()) -> dict[str, tuple[Any, ...]]:
-    """Return the shapes that --shape gives, with sizes that stay open, some of which --ahead names values of."""
-    from vtakit.runtime.stages.dims import Dim, dim
-
-    known = _values_ahead(ahead)
-    found: dict[str, tuple[Any, ...]] = {}
-    for word in words:
-        name, equals, sizes = word.rpartition("=")
-        parts = [part.strip() for part in sizes.split(",")] if sizes else []
-        made = [_size(part) for part in parts]
-        if not equals or not name or None in made:
-            raise VtakitError(f"--shape takes NAME=N,N,…, in which a word such as n, or n:1..512, is a size that stays open; got {word!r}")
-        if name in found:
-            raise VtakitError(f"--shape names {name!r} twice")
-        found[name] = tuple([dim(each.name, each.low, each.high, ahead=known.get(each.name, ())) if isinstance(each, Dim) else each
-                             for each in made])
-    words_ = {size.name for shape in found.values() for size in shape if isinstance(size, Dim)}
-    if others := sorted(known.keys() - words_ - {"batch"}):
-        raise VtakitError(f"--ahead names {others[0]!r}, which --shape does not: give --shape NAME=…,{others[0]},…")
-    return found
-
-
-def batch_of(given: Any, ahead: Sequence[str]) -> Any:
-    """Return the batch that --batch gives, with the values of --ahead batch=…"""
-    from vtakit.runtime.stages.dims import Dim, dim
-
-    if not isinstance(given, Dim):
-        return given
-    return dim(given.name, given.low, given.high, ahead=_values_ahead(ahead).get(given.name, ()))
-
-
-def _values_ahead(words: Sequence[str]) -> dict[str, tuple[int, ...]]:
-    found: dict[str, tuple[int, ...]] = {}
-    for word in words:
-        name, _, values = word.partition("=")
-        numbers = [part.strip() for part in values.split(",")]
-        if not name or not all(part.isascii() and part.isdigit() and len(part) < 12 for part in numbers):
-            raise VtakitError(f"--ahead takes WORD=N,N,…, got {word!r}")
-        found[name] = tuple(map(int, numbers))
-    return found
-
-
-def _size(text: str) -> Any:
-    """Return the number or the size that stays open that a part of --shape names; None if it is neither."""
-    from vtakit.runtime.stages.dims import dim
-
-    if text.isascii() and text.isdigit():
-        return int(text)
-    name, colon, ends = text.partition(":")
-    low, dots, high = ends.partition("..")
-    if not name.isidentifier() or (colon and not (dots and low.isdigit() and (not high or high.isdigit()))):
-        return None
-    return dim(name, int(low or 0), int(high) if high else None)
-
-
-def _batch(text: str) -> Any:
-    if ".." not in text:
-        return number(text)
-    found = _size(f"batch:{text}")
-    if found is None:
-        raise argparse.ArgumentTypeError(f"{text[:40]!r} is neither a number nor a range such as 1..64")
-    return found

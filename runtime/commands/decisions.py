@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING
 
 from vtakit.base.text import counted, one_line
 from vtakit.runtime.commands._arguments import check_outputs
-from vtakit.runtime.commands._models import add_model, decisions_of, model_files, refuse_other_files, shapes_of, target_of
+from vtakit.runtime.commands._models import add_model, decisions_of, model_files, refuse_other_files, target_of
+from vtakit.runtime.commands._sizes import shapes_of
 from vtakit.runtime.terminal import console, say
 
 if TYPE_CHECKING:

@@ -63,11 +63,12 @@ def _image(args: argparse.Namespace) -> "Image":
             module.dump_images(args.dump_images)
         return module.image
     given = {"--target": args.target != "llvm", "--cpu": args.cpu, "--host": args.host, "--shape": args.shape,
-             "--batch": args.batch is not None, "--config": args.config, "--precision": args.precision != "float32", "--name": args.name,
+             "--batch": args.batch is not None, "--config": args.config,
+             "--precision": args.precision != "float32", "--name": args.name,
              "--machine": args.machine, "--dump-images": args.dump_images}
     if option := next((option for option, value in given.items() if value), None):
         raise VtakitError(f"{str(args.model)!r} is compiled already: {option} goes with an ONNX model")
-    from vtakit.runtime.model import read_image
+    from vtakit.runtime.images import read_image
 
     image = read_image(args.model, trusted=args.trusted or None, recompile=args.recompile)
     image.target.check_code(image)

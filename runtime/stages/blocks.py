@@ -1,4 +1,4 @@
-"""Stages as they run: blocks, compiled parts, and steps in NumPy. Values are arrays, lists for sequences, None for empty optionals."""
+"""Stages as they run: blocks, and steps in NumPy. Values are arrays, lists for sequences, None for empty optionals."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
@@ -126,12 +126,12 @@ class HostStep:
     def compute(self, env: Env) -> None:
         """Compute the results."""
         operands = [self._constants.value(env, name) for name in self._inputs]
-        with fitting(self.name, self.op):
+        with Fitting(self.name, self.op):
             results = self._function(self._call, *operands)
         env.update({name: made for name, made in zip(self._outputs, results, strict=False) if name})
 
 
-class fitting:  # noqa: N801: a context manager that costs little
+class Fitting:
     """Turn what NumPy raises for operands that do not fit into a ModelError that names the node."""
 
     __slots__ = ("name", "op")

@@ -9,7 +9,7 @@ from vtakit.compiler.frontend.errors import ModelError
 from vtakit.compiler.frontend.onnx.kinds import kind_of
 from vtakit.compiler.frontend.onnx.order import Step
 from vtakit.compiler.graph.builder import numpy_dtype
-from vtakit.runtime.stages.blocks import Constants, Env, Running, RunningBlock, Watch, as_flag, attributes, fitting
+from vtakit.runtime.stages.blocks import Constants, Env, Fitting, Running, RunningBlock, Watch, as_flag, attributes
 from vtakit.runtime.target import Array
 
 
@@ -60,7 +60,8 @@ def _loop(step: ControlStep, operands: Sequence[Any], env: Env, watch: Watch | N
     collected: list[list[Array]] = [[] for _ in body.block.outputs[1 + count:]]
     trip = 0
     while more and (limit is None or trip < limit):
-        inner = {**captured, names[0]: np.array(trip, np.int64), names[1]: np.array(True), **dict(zip(names[2:], carried, strict=True))}
+        inner = {**captured, names[0]: np.array(trip, np.int64), names[1]: np.array(True)}
+        inner.update(zip(names[2:], carried, strict=True))
         more_, *made = body.run(inner, watch)
         carried, more = made[:count], as_flag(more_)
         for each, value in zip(collected, made[count:], strict=True):
@@ -72,7 +73,7 @@ def _loop(step: ControlStep, operands: Sequence[Any], env: Env, watch: Watch | N
 def _stacked(step: ControlStep, body: RunningBlock, at: int, parts: Sequence[Array], axis: int) -> Array:
     """Return the results of all trips along a new axis; without any, of the shape that the body declares for one."""
     if parts:
-        with fitting(step.name, step.op):
+        with Fitting(step.name, step.op):
             found: Array = np.stack(parts, axis)
         return found
     info = body.block.infos[at].type.tensor_type
@@ -141,14 +142,14 @@ def _scan_of_batches(step: ControlStep, operands: Sequence[Any], env: Env, watch
     last: list[list[Any]] = [[] for _ in states]
     made: list[list[Array]] = [[] for _ in range(outputs)]
     for at in range(batch):
-        found, parts = _scanned(step, [state[at, ...] for state in states], [x[at, :ends[at]] for x in given], ways, (0,) * outputs, env,
-                                watch)
+        begin, slices = [state[at, ...] for state in states], [x[at, :ends[at]] for x in given]
+        found, parts = _scanned(step, begin, slices, ways, (0,) * outputs, env, watch)
         for each, value in zip(last, found, strict=True):
             each.append(value)
         for number, (each, several) in enumerate(zip(made, parts, strict=True)):
             whole = _stacked(step, body, len(states) + number, several, 0)
             each.append(np.concatenate([whole, np.zeros((longest - len(whole), *whole.shape[1:]), whole.dtype)]))
-    with fitting(step.name, step.op):
+    with Fitting(step.name, step.op):
         return [np.stack(each) for each in (*last, *made)]
 
 
@@ -161,7 +162,8 @@ def _map(step: ControlStep, operands: Sequence[Any], env: Env, watch: Watch | No
     made: list[list[Any]] = [[] for _ in body.block.outputs]
     for at in range(length):
         given = [each[at] if isinstance(each, list) else each for each in operands]
-        for each, value in zip(made, body.run({**captured, **dict(zip(body.block.inputs, given, strict=True))}, watch), strict=True):
+        results = body.run({**captured, **dict(zip(body.block.inputs, given, strict=True))}, watch)
+        for each, value in zip(made, results, strict=True):
             each.append(value)
     return list(made)
 

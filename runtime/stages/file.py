@@ -19,10 +19,11 @@ from vtakit.base.limits import MAX_JSON_BYTES, MAX_MEMBERS, check_limit
 from vtakit.compiler.ir.dtypes import dtype
 from vtakit.runtime.fields import number, text
 from vtakit.runtime.module import Module
-from vtakit.runtime.module_file import OPEN_MAGIC, PackageError, consistent, dump as dump_image
+from vtakit.runtime.module_file import OPEN_MAGIC, PackageError, consistent
+from vtakit.runtime.module_file import dump as dump_image
 from vtakit.runtime.source import read_options
 from vtakit.runtime.stages.dims import Dim, described, parsed
-from vtakit.runtime.stages.ports import Inputs, OpenPort
+from vtakit.runtime.stages.ports import Inputs, OpenPort, Size
 from vtakit.runtime.stages.source import OpenSource, model_of
 from vtakit.runtime.targets import find_class
 from vtakit.runtime.trailer import unsigned
@@ -52,11 +53,14 @@ def _port(port: OpenPort) -> list[Any]:
 
 def _read_port(given: Any) -> OpenPort:
     name, kind, form, sizes = given
-    found = None if sizes is None else tuple([
-        parsed(size) if isinstance(size, list) else None if size is None else text(size) if isinstance(size, str) else number(size)
-        for size in sizes
-    ])
+    found = None if sizes is None else tuple(map(_read_size, sizes))
     return OpenPort(text(name), None if kind is None else dtype(text(kind)), text(form), found)
+
+
+def _read_size(given: Any) -> Size:
+    if isinstance(given, list):
+        return parsed(given)
+    return text(given) if isinstance(given, str) else None if given is None else number(given)
 
 
 def parse(data: bytes, where: str, *, recompile: bool = False) -> OpenSource:

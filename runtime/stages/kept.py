@@ -24,10 +24,10 @@ class Kept(Generic[T]):
     def __len__(self) -> int:
         return len(self._values)
 
-    def items(self) -> list[tuple[Hashable, T]]:
-        """Return keys and values, least recently used first."""
+    def values(self) -> list[T]:
+        """Return the values, least recently used first."""
         with self._lock:
-            return list(self._values.items())
+            return list(self._values.values())
 
     def find(self, key: Hashable) -> T | None:
         """Return the value of a key, now the most recently used; None if there is none."""

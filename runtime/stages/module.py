@@ -2,7 +2,6 @@
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple, Never
 
@@ -16,14 +15,13 @@ from vtakit.compiler.codegen.llvm.errors import CodegenError
 from vtakit.compiler.frontend.errors import LaterError, ModelError
 from vtakit.compiler.graph.builder import numpy_dtype
 from vtakit.compiler.graph.errors import GraphError
-from vtakit.compiler.graph.ir import TensorType
+from vtakit.runtime.inputs import InputError, check_threads, whole
 from vtakit.runtime.memory import Memory, memory_of
-from vtakit.runtime.inputs import InputError, check_threads, some_array, whole
 from vtakit.runtime.module import Module
 from vtakit.runtime.placement import Placement
 from vtakit.runtime.profile import Profile
-from vtakit.runtime.stages.blocks import Env, parts_of
-from vtakit.runtime.stages.dims import Dim
+from vtakit.runtime.stages.ahead import prepare, sizes_ahead, some_inputs
+from vtakit.runtime.stages.blocks import parts_of
 from vtakit.runtime.stages.part import CompiledPart, Maker
 from vtakit.runtime.stages.source import OpenSource
 from vtakit.runtime.stages.watch import Counting, Timing
@@ -50,16 +48,17 @@ class OpenModule(Module):
         module.run({"ids": ids})                     # compiles for this length
         module.run({"ids": others})                  # runs at once if it has been seen
 
-    Each part keeps code for the last 32 sets of sizes (`vtakit.runtime.stages.part.MOST_KEPT`). Several threads may run one module
-    at once; two that need the same code wait for one compilation. Values are arrays, lists of them for sequences, and None for an
-    empty optional.
+    Each part keeps code for the last 32 sets of sizes (`vtakit.runtime.stages.part.MOST_KEPT`). Several threads may run one
+    module at once; two that need the same code wait for one compilation. Values are arrays, lists of them for sequences, and None
+    for an empty optional.
 
     source : the model, and what its parts are compiled with
     device, timeout_s, threads, options : as of `Module`
     """
 
     def __init__(
-        self, source: OpenSource, device: Any = None, timeout_s: float = TIMEOUT_S, *, threads: int | None = None, **options: Any,
+        self, source: OpenSource, device: Any = None, timeout_s: float = TIMEOUT_S, *, threads: int | None = None,
+        **options: Any,
     ) -> None:
         self.source = source
         self.threads = check_threads(threads)
@@ -68,15 +67,20 @@ class OpenModule(Module):
         self._misfit = source.target.misfit
         self._main = Maker(source.plan, lambda *asked: source.compiled(*asked, opening=self._opening)).block(
             source.plan.main, main=True)
-        first, block = self._main.stages[0] if self._main.stages else None, source.plan.main
-        whole = isinstance(first, CompiledPart) and len(self._main.stages) == 1 and first.part.outputs == block.outputs
         counts = source.target.processor is not source.target
-        self._whole = first if whole and set(first.part.inputs) == set(source.inputs.ports) and not counts else None  # type: ignore[union-attr]
-        self._fresh = whole  # results share no memory with inputs
+        self._single = self._only_part()  # whose results share no memory with the inputs
+        whole = self._single is not None and set(self._single.part.inputs) == set(source.inputs.ports)
+        self._quick = self._single if whole and not counts else None
         self._given: dict[str, Any] = {}
         self._made: dict[str, Any] = {}
         self._checked_sizes: set[Any] = set()
         self._counting = Counting() if counts else None
+
+    def _only_part(self) -> CompiledPart | None:
+        """Return the part that is the whole model, if there is one."""
+        first, *others = self._main.stages or (None,)
+        fits = isinstance(first, CompiledPart) and not others and first.part.outputs == self._main.block.outputs
+        return first if fits else None  # type: ignore[return-value]
 
     @property
     def name(self) -> str:
@@ -86,8 +90,8 @@ class OpenModule(Module):
     @property
     def image(self) -> Never:  # type: ignore[override]
         """There is none: raises InputError."""
-        raise InputError(f"model {self.name!r} is compiled for the sizes that its runs have, and has no one image: for export, C, "
-                         "decisions and tuning compile it with shapes= (--shape) for one set of sizes")
+        raise InputError(f"model {self.name!r} is compiled for the sizes that its runs have, and has no one image: for export, "
+                         "C, decisions and tuning compile it with shapes= (--shape) for one set of sizes")
 
     @property
     def target(self) -> Target:
@@ -113,13 +117,7 @@ class OpenModule(Module):
 
     def some_inputs(self) -> dict[str, Any]:
         """Return inputs of the first sizes that are compiled ahead. Raises InputError if a size is open of which none is."""
-        found = {}
-        for name, port in self.source.inputs.ports.items():
-            shape = [size.ahead[0] if isinstance(size, Dim) and size.ahead else size for size in port.sizes or (None,)]
-            if port.form != "tensor" or port.kind is None or not all(isinstance(size, int) for size in shape):
-                raise InputError(f"input {name!r} is {port}: give an array for it (--input), or sizes with shapes= (--shape)")
-            found[name] = some_array(tuple([size for size in shape if isinstance(size, int)]), numpy_dtype(port.kind))
-        return found
+        return some_inputs(self.source.inputs)
 
     @property
     def parts(self) -> tuple[CompiledPart, ...]:
@@ -129,7 +127,7 @@ class OpenModule(Module):
     @property
     def modules(self) -> tuple[Module, ...]:
         """The compiled modules of all parts, those that were used last at the end."""
-        return tuple([module for part in self.parts for _, module in part.kept.items()])
+        return tuple([module for part in self.parts for module in part.kept.values()])
 
     @property
     def inputs(self) -> dict[str, str]:
@@ -157,8 +155,8 @@ class OpenModule(Module):
     def memory(self) -> Memory:
         """Return the memory of all modules that are compiled, and of the model; arenas are those of one run in each."""
         found = [memory_of(module.image) for module in self.modules]
-        return Memory(**{name: sum(getattr(each, name) for each in found) + (self.source.model_bytes if name == "graph_bytes" else 0)
-                         for name in Memory.__slots__})
+        total = {name: sum([getattr(each, name) for each in found]) for name in Memory.__slots__}
+        return Memory(**{**total, "graph_bytes": total["graph_bytes"] + self.source.model_bytes})
 
     def run(self, inputs: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """Run on an array for each input, compiling what no run before has needed; returns one for each output.
@@ -173,7 +171,7 @@ class OpenModule(Module):
 
     def _run_whole(self, inputs: Any) -> dict[str, Any] | None:
         """Run a model that is one part, on sizes that it has run on, without a look at anything else; None if it is none."""
-        part = self._whole
+        part = self._quick
         if part is None or part.values or part.inner or type(inputs) is not dict or len(inputs) != len(part.part.inputs):
             return None
         try:
@@ -189,16 +187,16 @@ class OpenModule(Module):
         try:
             results = self._main.run(dict(given), watch)
         except (LaterError, GraphError) as error:
-            shapes = ", ".join(f"{name}: {list(value.shape)}" for name, value in given.items() if isinstance(value, np.ndarray))
+            shapes = ", ".join(f"{name}: {list(x.shape)}" for name, x in given.items() if isinstance(x, np.ndarray))
             raise ModelError(f"model {self.name!r}, run on {shapes or 'no arrays'}: {error}") from error
         names = self._main.block.outputs
-        if self._fresh and not self._main.stages[0].inner:  # type: ignore[attr-defined]
+        if self._single is not None and not self._single.inner:
             return dict(zip(names, results, strict=True))
         return dict(zip(names, self._owned(results, given), strict=True))
 
     def _owned(self, results: list[Any], given: Mapping[str, Any]) -> list[Any]:
         """Return results that share no memory with inputs, constants or each other."""
-        taken = [each for value in given.values() for each in (value if isinstance(value, list) else [value])]
+        taken = [x for value in given.values() for x in (value if isinstance(value, list) else [value])]
         found = []
         for value in results:
             each = value
@@ -207,7 +205,8 @@ class OpenModule(Module):
             elif value is not None:
                 array = np.asarray(value)
                 shared = any(array is x or (isinstance(x, np.ndarray) and np.may_share_memory(array, x)) for x in taken)
-                each = array.copy() if shared or not array.flags.writeable or not array.flags.c_contiguous else array
+                flags = array.flags
+                each = array.copy() if shared or not flags.writeable or not flags.c_contiguous else array
                 taken.append(each)
             found.append(each)
         return found
@@ -217,79 +216,42 @@ class OpenModule(Module):
 
         Raises InputError for a size that is missing, of no such name or outside its range.
         """
-        known = {word for port in self.source.inputs.ports.values() for size in port.sizes or () if (word := _word(size))}
-        for word in sizes:
-            if word not in known:
-                raise InputError(f"model {self.name!r} has no open size {word!r}; {one_of(sorted(known), word)}")
-        env: Env = {}
-        for name, port in self.source.inputs.ports.items():
-            if port.sizes is None or port.form != "tensor" or port.kind is None:
-                return False
-            shape = []
-            for size in port.sizes:
-                word = _word(size)
-                if word and word not in sizes:
-                    raise InputError(f"model {self.name!r} needs the size {word!r} too: give prepare(…, {word}=N)")
-                shape.append(sizes[word] if word else size)
-            if any(not isinstance(size, int) for size in shape):
-                return False
-            env[name] = TensorType(tuple([int(size) for size in shape if isinstance(size, int)]), port.kind)
-        self.source.inputs.check({name: value.shape for name, value in env.items()})
-        for stage in self._main.stages:
-            if not isinstance(stage, CompiledPart) or not self._prepared(stage, env):
-                return False
-        return True
-
-    def _prepared(self, part: CompiledPart, env: Env) -> bool:
-        try:
-            module = part.module(env)
-        except LaterError:
-            return False
-        if module is None:
-            return False
-        env.update({port.name: TensorType(port.shape, port.dtype) for port in module.image.outputs})
-        return True
+        return prepare(self.source.inputs, self._main.stages, sizes)
 
     def prepare_all(self) -> bool:
         """Compile for the sizes that `vtakit.dim(…, ahead=…)` names; return whether that is all that runs of them need."""
-        dims = {size.name: size for port in self.source.inputs.ports.values() for size in port.sizes or () if isinstance(size, Dim)}
-        ahead = {name: size.ahead for name, size in dims.items() if size.ahead}
-        if not ahead:
-            return True
-        open_sizes = {word for port in self.source.inputs.ports.values() for size in port.sizes or () if (word := _word(size))}
-        if missing := sorted(open_sizes - ahead.keys()):
-            raise ModelError(f"sizes are compiled ahead for {', '.join(map(repr, ahead))}, and {missing[0]!r} is open too: name "
-                             f"sizes of it, as vtakit.dim({missing[0]!r}, ahead=(…))")
-        return all([self.prepare(**dict(zip(ahead, each, strict=True))) for each in product(*ahead.values())])
+        return all([self.prepare(**sizes) for sizes in sizes_ahead(self.source.inputs)])
 
     def set_input(self, name: str | None = None, value: Any = None, **values: Any) -> None:
         """Keep copies of arrays for the inputs of the runs that follow. Raises InputError if one does not fit."""
         for word, given in {**({} if name is None else {name: value}), **values}.items():
             found = self.source.inputs.value(word, given)
-            self._given[word] = [each.copy() for each in found] if isinstance(found, list) else None if found is None else found.copy()
+            self._given[word] = [x.copy() for x in found] if isinstance(found, list) else None if found is None else found.copy()
 
     def get_output(self, at: int | str = 0, out: Array | None = None) -> Any:
-        """An output of the last run, by number or name, copied into `out` if that is given. Raises InputError as `Module` does."""
+        """An output of the last run, by number or name, copied into `out` if that is given; errors as of `Module`."""
         if not self._made:
             raise InputError(f"model {self.name!r} has not run yet: call run first")
         names = list(self._made)
         if not isinstance(at, str):
             at = whole(at, f"get_output({at!r}): an output is a number or a name")
             if not 0 <= at < len(names):
-                raise InputError(f"model {self.name!r} has {counted(len(names), 'output')}, numbered from 0; there is no output {at}")
+                raise InputError(f"model {self.name!r} has {counted(len(names), 'output')}, numbered from 0; there is no output "
+                                 f"{at}")
             at = names[at]
         if at not in names:
             raise InputError(f"model {self.name!r} has no output {at!r}; {one_of(names, at)}")
         found = self._made[at]
         if out is None:
             return found
-        if not (isinstance(out, np.ndarray) and isinstance(found, np.ndarray)) or (out.shape, out.dtype) != (found.shape, found.dtype):
+        arrays = isinstance(out, np.ndarray) and isinstance(found, np.ndarray)
+        if not arrays or (out.shape, out.dtype) != (found.shape, found.dtype):
             raise InputError(f"output {at!r} is {_described(found)}; the array for it is {_described(out)}")
         out[...] = found
         return out
 
     def profile(self, inputs: Mapping[str, Any] | None = None, *, repeat: int = 5) -> Profile:
-        """Run each layer by itself and time it; see `Module.profile`. A layer that runs several times has the sum of its times."""
+        """Run each layer by itself and time it; see `Module.profile`. Times of a layer that runs several times are summed."""
         if whole(repeat, f"profile(repeat={repeat!r}): give a whole number") < 1:
             raise InputError(f"profile(repeat={repeat}): a layer runs at least once")
         self._run(inputs, None)  # what is not compiled yet
@@ -328,21 +290,10 @@ class OpenModule(Module):
     def _values(self, given: Mapping[str, Any] | None) -> dict[str, Any]:
         """Return the values of all inputs; sizes that are new are checked."""
         if self._misfit:
-            raise CodegenError(f"model {self.name!r} is compiled for another machine, {self.source.target.processor}: {self._misfit}; "
-                               "write it with save, and run it there")
+            raise CodegenError(f"model {self.name!r} is compiled for another machine, {self.source.target.processor}: "
+                               f"{self._misfit}; write it with save, and run it there")
         inputs = self.source.inputs
-        if given is not None and not isinstance(given, Mapping):
-            first = next(iter(inputs.ports), "x")
-            raise InputError(f"model {self.name!r} takes a dict of arrays by name, such as {{{first!r}: array}}, got "
-                             f"{type(given).__name__}")
-        asked = {**self._given, **given} if self._given and given else given or self._given
-        for name in asked.keys() - inputs.ports.keys():
-            inputs.port(name)
-        missing = [port for name, port in inputs.ports.items() if name not in asked and not port.form.startswith("optional")]
-        if missing:
-            kinds = ", ".join(f"{port.name!r} ({port})" for port in missing)
-            raise InputError(f"model {self.name!r} lacks {'its input' if len(missing) == 1 else 'its inputs'} {kinds}")
-        found = {name: inputs.value(name, asked.get(name)) for name in inputs.ports}
+        found = inputs.values(given, self._given)
         sizes = tuple([value.shape if isinstance(value, np.ndarray) else None for value in found.values()])
         if sizes not in self._checked_sizes:
             inputs.check({name: value.shape for name, value in found.items() if isinstance(value, np.ndarray)})
@@ -356,12 +307,9 @@ class OpenModule(Module):
 
     def sizes(self) -> Iterator[str]:
         """Yield one line for each compiled module: the types of its inputs."""
-        for text, count in Counter(", ".join(f"{port.name}: {port}" for port in module.image.inputs) for module in self.modules).items():
+        texts = [", ".join(f"{port.name}: {port}" for port in module.image.inputs) for module in self.modules]
+        for text, count in Counter(texts).items():
             yield text if count == 1 else f"{text} ({count} parts)"
-
-
-def _word(size: Any) -> str:
-    return size.name if isinstance(size, Dim) else size if isinstance(size, str) else ""
 
 
 def _described(given: Any) -> str:

@@ -126,7 +126,7 @@ class CompiledPart:
                 return  # another thread did
             if error.position < 0:
                 raise error
-            node, others = self.part.nodes[error.position], ()
+            node = self.part.nodes[error.position]
             op = "" if domain_of(node) else str(node.op_type)
             needed = error.inputs if isinstance(error, NotConstantError) else ()
             small = all(getattr(env[name], "nbytes", _SMALL_BYTES) < _SMALL_BYTES for name in needed)

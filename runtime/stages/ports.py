@@ -61,8 +61,8 @@ def port_of(info: "onnx.ValueInfoProto", what: str) -> OpenPort:
         inner = kind.optional_type if kind.HasField("optional_type") else kind.sequence_type
         form, kind = form + ("optional " if kind.HasField("optional_type") else "sequence "), inner.elem_type
     if kind.WhichOneof("value") not in ("tensor_type", None):
-        raise ModelError(f"{what} {info.name!r} is of the kind {kind.WhichOneof('value')!r}; vtakit has tensors, sequences of them "
-                         "and optionals")
+        raise ModelError(f"{what} {info.name!r} is of the kind {kind.WhichOneof('value')!r}; vtakit has tensors, sequences of "
+                         "them and optionals")
     tensor = kind.tensor_type
     element = kind_of(tensor.elem_type, f"{what} {info.name!r}") if tensor.elem_type else None
     if form and form != "optional ":
@@ -88,14 +88,14 @@ def with_sizes(port: OpenPort, given: Sequence[Any] | None, batch: int | Dim | N
             return port
         return OpenPort(port.name, port.kind, port.form, (batch, *port.sizes[1:]))
     if not isinstance(given, Sequence) or isinstance(given, str) or not all(is_size(s) or isinstance(s, Dim) for s in given):
-        raise ModelError(f"the shape of {port.name!r} is {given!r}: give a sequence of whole numbers, and vtakit.dim(…) for sizes "
-                         "that stay open")
+        raise ModelError(f"the shape of {port.name!r} is {given!r}: give a sequence of whole numbers, and vtakit.dim(…) for "
+                         "sizes that stay open")
     sizes = tuple([size if isinstance(size, Dim) else int(size) for size in given])
     fits = port.sizes is None or (len(sizes) == len(port.sizes) and all(
         not isinstance(old, int) or _takes(new, old) for old, new in zip(port.sizes, sizes, strict=True)))
     if not fits or any(isinstance(size, int) and size < 0 for size in sizes):
-        raise ModelError(f"input {port.name!r} is {port} in the model, which the shape ({', '.join(map(_shown, sizes))}) does not "
-                         "fit")
+        raise ModelError(f"input {port.name!r} is {port} in the model, which the shape [{', '.join(map(_shown, sizes))}] does "
+                         "not fit")
     if port.sizes is not None:  # the model's sizes stay
         sizes = tuple([old if isinstance(old, int) else new for old, new in zip(port.sizes, sizes, strict=True)])
     check_shape([size for size in sizes if isinstance(size, int)], f"input {port.name!r}")
@@ -122,11 +122,31 @@ class Inputs:
     def port(self, name: object) -> OpenPort:
         """Return an input. Raises InputError if there is none of that name."""
         if name in self.ports:
-            return self.ports[name]  # type: ignore[index]
+            return self.ports[name]
         raise InputError(f"model {self.model!r} has no input {name!r}; {one_of(list(self.ports), str(name))}")
 
+    def words(self) -> set[str]:
+        """Return the names of open sizes."""
+        sizes = [size for port in self.ports.values() for size in port.sizes or ()]
+        return {size.name if isinstance(size, Dim) else size for size in sizes if isinstance(size, Dim | str)}
+
+    def values(self, given: Mapping[str, Any] | None, before: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the values of all inputs: those that are given, or were set before. Raises InputError for what does not fit."""
+        if given is not None and not isinstance(given, Mapping):
+            first = next(iter(self.ports), "x")
+            raise InputError(f"model {self.model!r} takes a dict of arrays by name, such as {{{first!r}: array}}, got "
+                             f"{type(given).__name__}")
+        asked = {**before, **given} if before and given else given or before
+        for name in asked.keys() - self.ports.keys():
+            self.port(name)
+        missing = [port for name, port in self.ports.items() if name not in asked and not port.form.startswith("optional")]
+        if missing:
+            kinds = ", ".join(f"{port.name!r} ({port})" for port in missing)
+            raise InputError(f"model {self.model!r} lacks {'its input' if len(missing) == 1 else 'its inputs'} {kinds}")
+        return {name: self.value(name, asked.get(name)) for name in self.ports}
+
     def value(self, name: str, given: Any) -> Any:
-        """Return what a run is given for an input: an array, a list of arrays, or None. Raises InputError for what does not fit."""
+        """Return an array, a list of arrays, or None for what is given. Raises InputError for what does not fit."""
         port, kind = self.port(name), self._kinds[name]
         if port.form.startswith("optional") and given is None:
             return None

@@ -75,8 +75,8 @@ class OpenSource:
         try:
             return bytes(self.proto.SerializeToString(deterministic=True))
         except ValueError:
-            raise ModelError(f"model {self.name!r} has more than 2 GiB, and so is neither kept nor saved with open sizes: compile it "
-                             "with shapes= for one set of sizes") from None
+            raise ModelError(f"model {self.name!r} has more than 2 GiB, and so is neither kept nor saved with open sizes: "
+                             "compile it with shapes= for one set of sizes") from None
 
     @cached_property
     def _digest(self) -> bytes:
@@ -147,14 +147,15 @@ def open_source(
     names = [port.name for port in declared]
     for word_ in shapes or {}:
         if word_ not in names:
-            raise ModelError(f"shapes names {word_!r}, which is no input of the model: it has {', '.join(map(repr, names)) or 'none'}")
+            listed = ", ".join(map(repr, names)) or "none"
+            raise ModelError(f"shapes names {word_!r}, which is no input of the model: it has {listed}")
     ports = [with_sizes(port, (shapes or {}).get(port.name), batch) for port in declared]
     outputs = tuple([port_of(info, "output") for info in proto.graph.output])
     source = OpenSource(
         proto=proto, name=word(called) if name is None else name, target=target, options=options,
         inputs=Inputs(called, ports, declared), outputs=outputs, **how,
     )
-    assert source.plan  # what is unsupported is told now
+    source.plan  # noqa: B018: what is unsupported is told now
     return source
 
 

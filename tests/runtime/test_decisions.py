@@ -16,7 +16,7 @@ from vtakit import te
 from vtakit.compiler.graph.decisions import ModelDecisions, read_decisions
 from vtakit.compiler.schedule.decisions import DecisionError, Decisions, plain
 from vtakit.runtime import cli
-from vtakit.runtime.model import read_image
+from vtakit.runtime.images import read_image
 from vtakit.runtime.vta.part import VtaPart
 
 RNG = np.random.default_rng(6)

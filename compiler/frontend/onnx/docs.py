@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from vtakit.compiler.frontend.onnx.nodes import STAGED
 from vtakit.compiler.frontend.onnx.operators import CONVERTERS
 
 _WIDTH = 120
@@ -9,7 +10,8 @@ _IN_IMPORTER = ("If",)
 
 
 def operator_lists() -> dict[str, tuple[str, ...]]:
-    """Operators by how vtakit reads them: "own", ONNX's by a converter; "function", by ONNX's function; "none"; "microsoft"."""
+    """Operators by how vtakit reads them: "own", ONNX's by a converter; "function", by ONNX's function; "staged"; "none";
+    "microsoft"."""
     import onnx
 
     newest: dict[str, Any] = {}
@@ -18,9 +20,12 @@ def operator_lists() -> dict[str, tuple[str, ...]]:
             newest[schema.name] = schema
     own = {*[name for name in CONVERTERS if "." not in name], *_IN_IMPORTER}
     defined = {name for name, schema in newest.items() if schema.has_function or schema.has_context_dependent_function}
-    functions = defined - own
+    staged = set(STAGED) & newest.keys()
+    functions = defined - own - staged
     return {
-        "own": tuple(sorted(own)), "function": tuple(sorted(functions)), "none": tuple(sorted(newest.keys() - own - functions)),
+        "own": tuple(sorted(own)), "function": tuple(sorted(functions)),
+        "none": tuple(sorted(newest.keys() - own - functions - staged)),
+        "staged": tuple(sorted(staged)),
         "microsoft": tuple(sorted([name.rpartition(".")[2] for name in CONVERTERS if "." in name])),
     }
 
@@ -28,8 +33,9 @@ def operator_lists() -> dict[str, tuple[str, ...]]:
 def operator_text() -> str:
     """The lists as Markdown."""
     heads = {
-        "own": "Read as they are; `If` where its condition is known",
+        "own": "Read as they are",
         "function": "Read as the function that ONNX's standard gives them",
+        "staged": "Run in stages of their own, as `If` where its condition is not known",
         "microsoft": "Read of the domain com.microsoft, as onnxruntime's quantizer writes them",
         "none": "Not read",
     }

@@ -91,7 +91,7 @@ def unique(call: Call, x: Array) -> list[Array]:
 def non_max_suppression(
     call: Call, boxes: Array, scores: Array, most: Array | None = None, overlap: Array | None = None, least: Array | None = None,
 ) -> list[Array]:
-    """Return (batch, class, box) of the boxes that are kept: best first, and no other of the class that overlaps them too much."""
+    """Return (batch, class, box) of the boxes that are kept: best first, none that overlaps a better one too much."""
     limit = int(most.reshape(-1)[0]) if most is not None and most.size else 0
     threshold = np.float32(overlap.reshape(-1)[0] if overlap is not None and overlap.size else 0)
     floor = None if least is None or not least.size else least.reshape(-1)[0]
@@ -188,7 +188,8 @@ def strided_slice(call: Call, x: Array, *given: Array | None) -> list[Array]:
         starts, ends, axes, steps = call.attrs["starts"], call.attrs["ends"], call.attrs.get("axes"), None
     else:
         starts, ends, axes, steps = (None if each is None else ints(each) for each in (*given, None, None)[:4])
-    assert starts is not None and ends is not None
+    assert starts is not None
+    assert ends is not None
     found: list[slice] = [slice(None)] * x.ndim
     for at, (start, end) in enumerate(zip(starts, ends, strict=True)):
         axis, step = axes[at] if axes is not None else at, steps[at] if steps is not None else 1

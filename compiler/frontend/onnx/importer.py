@@ -18,7 +18,7 @@ from vtakit.base.limits import MAX_CALL_NESTING, MAX_NODES, check_limit
 from vtakit.compiler.codegen.llvm.text.reserved import is_taken, is_word
 from vtakit.compiler.frontend.errors import ElementTypeError, LaterError, ModelError, StagedError, UnsupportedError
 from vtakit.compiler.frontend.onnx.functions import function_of
-from vtakit.compiler.frontend.onnx.nodes import OnnxNode, Unsupported
+from vtakit.compiler.frontend.onnx.nodes import STAGED, OnnxNode, Unsupported
 from vtakit.compiler.frontend.onnx.operators import CONVERTERS
 from vtakit.compiler.frontend.onnx.reader import as_shapes, check_output, input_type, is_size, opset_versions, read_model
 from vtakit.compiler.frontend.onnx.tensors import array_of
@@ -31,11 +31,6 @@ from vtakit.compiler.graph.passes.fold import Evaluate
 if TYPE_CHECKING:
     import onnx
 
-# Operators that a compiled part of a model never holds.
-STAGED = frozenset((
-    "ConcatFromSequence", "Loop", "Optional", "OptionalGetElement", "OptionalHasElement", "Scan", "SequenceAt",
-    "SequenceConstruct", "SequenceEmpty", "SequenceErase", "SequenceInsert", "SequenceLength", "SequenceMap", "SplitToSequence",
-))
 _NAME_LENGTH = 40
 _NONSENSE = (TypeError, ValueError, IndexError, KeyError, ArithmeticError)
 
@@ -132,7 +127,8 @@ class Importer:
     def check(self) -> None:
         """Raise what is wrong with the nodes so far; what only a run knows comes last."""
         if self.unsupported:
-            raise UnsupportedError(self.name, self.unsupported, self.others)
+            others = [error for error in self.others if not isinstance(error, LaterError)]
+            raise UnsupportedError(self.name, self.unsupported, others)
         for error in sorted(self.others, key=lambda error: isinstance(error, LaterError)):
             raise error
 

@@ -14,6 +14,13 @@ if TYPE_CHECKING:
     import onnx
 
 
+# Operators that a compiled part of a model never holds.
+STAGED = frozenset((
+    "ConcatFromSequence", "Loop", "Optional", "OptionalGetElement", "OptionalHasElement", "Scan", "SequenceAt",
+    "SequenceConstruct", "SequenceEmpty", "SequenceErase", "SequenceInsert", "SequenceLength", "SequenceMap", "SplitToSequence",
+))
+
+
 class Known(Protocol):
     """Known constants and dependences of a graph under construction."""
 

@@ -77,7 +77,8 @@ class Scope:
 
 
 def in_order(
-    nodes: "Sequence[onnx.NodeProto]", steps: Mapping[int, Step], scope: Scope, outputs: Sequence[str], later: Collection[int] = (),
+    nodes: "Sequence[onnx.NodeProto]", steps: Mapping[int, Step], scope: Scope, outputs: Sequence[str],
+    later: Collection[int] = (),
 ) -> tuple[Part | Step, ...]:
     """Return parts (even levels) and steps (odd levels) in order.
 

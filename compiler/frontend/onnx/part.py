@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
 
 def import_part(
-    proto: "onnx.ModelProto", part: "Part", types: Mapping[str, TensorType], fixed: Mapping[str, Array], *, called: str, name: str,
-    evaluate: Evaluate,
+    proto: "onnx.ModelProto", part: "Part", types: Mapping[str, TensorType], fixed: Mapping[str, Array], *, called: str,
+    name: str, evaluate: Evaluate,
 ) -> Graph:
     """Return the graph of a part for inputs of these types.
 

@@ -1,6 +1,7 @@
 """The plan of an ONNX model: its graph and subgraphs cut into stages.
 
-A step is control flow, an operator of sequences, or a node whose operands a run alone knows; everything else is compiled in parts.
+A step is control flow, an operator of sequences, or a node whose operands a run alone knows; everything else is compiled in
+parts.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -10,10 +11,10 @@ import numpy as np
 
 from vtakit.base.limits import MAX_CALL_NESTING, MAX_NODES, check_limit
 from vtakit.compiler.frontend.errors import ModelError, UnsupportedError
-from vtakit.compiler.frontend.onnx.functions import function_of
 from vtakit.compiler.frontend.onnx import sequences
+from vtakit.compiler.frontend.onnx.functions import function_of
 from vtakit.compiler.frontend.onnx.host import HOST
-from vtakit.compiler.frontend.onnx.importer import STAGED
+from vtakit.compiler.frontend.onnx.nodes import STAGED
 from vtakit.compiler.frontend.onnx.operators import CONVERTERS
 from vtakit.compiler.frontend.onnx.order import Block, Part, Scope, Step, in_order, made_by, reads_by
 from vtakit.compiler.frontend.onnx.subgraphs import all_nodes, domain_of, inlined, name_of, reads_of
