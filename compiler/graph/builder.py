@@ -42,7 +42,7 @@ class Builder:
         self, op: str, *operands: Value | None, attrs: Mapping[str, Any] | None = None, name: str = "",
         names: Sequence[str] = (),
     ) -> tuple[Value, ...]:
-        """Apply an operator; returns all that it makes.
+        """Apply an operator; returns all that it makes, which are constants if they have no element.
 
         name  : of the node
         names : of its outputs
@@ -56,6 +56,8 @@ class Builder:
             raise GraphError(f"{name or op}: {error}") from None
         for kind in kinds:
             check_shape(kind.shape, f"the result of {name or op}")
+        if kinds and not any(kind.size for kind in kinds):  # no element: known, whatever the operands are
+            return tuple([self.constant(np.zeros(kind.shape, numpy_dtype(kind.dtype)), kind.dtype, name or op) for kind in kinds])
         called = [*names, *[f"{name or op}.{i}" if i else name or op for i in range(len(names), len(kinds))]]
         outputs = tuple([Value(each or op, kind) for each, kind in zip(called, kinds, strict=False)])
         node = Node(op, tuple(operands), outputs, given, name)

@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple, Never
+from typing import Any, Never
 
 import numpy as np
 
@@ -12,11 +12,10 @@ from vtakit.base.process import TIMEOUT_S
 from vtakit.base.text import counted
 from vtakit.base.writing import write_bytes
 from vtakit.compiler.codegen.llvm.errors import CodegenError
-from vtakit.compiler.frontend.errors import LaterError, ModelError
-from vtakit.compiler.graph.builder import numpy_dtype
+from vtakit.compiler.frontend.errors import ModelError, UnsupportedError
 from vtakit.compiler.graph.errors import GraphError
 from vtakit.runtime.inputs import InputError, check_threads, whole
-from vtakit.runtime.memory import Memory, memory_of
+from vtakit.runtime.memory import Memory
 from vtakit.runtime.module import Module
 from vtakit.runtime.placement import Placement
 from vtakit.runtime.profile import Profile
@@ -24,6 +23,7 @@ from vtakit.runtime.stages.ahead import prepare, sizes_ahead, some_inputs
 from vtakit.runtime.stages.blocks import parts_of
 from vtakit.runtime.stages.part import CompiledPart, Maker
 from vtakit.runtime.stages.source import OpenSource
+from vtakit.runtime.stages.totals import memory_of_all, placement_of_all, summary_of_all
 from vtakit.runtime.stages.watch import Counting, Timing
 from vtakit.runtime.target import Array, Opening, Summary, Target
 from vtakit.runtime.targets import check_opening
@@ -31,22 +31,8 @@ from vtakit.runtime.targets import check_opening
 _MOST_CHECKED = 4096  # sets of sizes that are known to fit
 
 
-class Whole(NamedTuple):
-    """Facts of several modules together, in bytes."""
-
-    target: Target
-    params_bytes: int
-    arena_bytes: int
-
-
 class OpenModule(Module):
     """A model that is compiled, part by part, for the sizes that its runs have.
-
-    ::
-
-        module = vtakit.compile("bert.onnx")         # with symbolic sizes
-        module.run({"ids": ids})                     # compiles for this length
-        module.run({"ids": others})                  # runs at once if it has been seen
 
     Each part keeps code for the last 32 sets of sizes (`vtakit.runtime.stages.part.MOST_KEPT`). Several threads may run one
     module at once; two that need the same code wait for one compilation. Values are arrays, lists of them for sequences, and None
@@ -79,8 +65,9 @@ class OpenModule(Module):
     def _only_part(self) -> CompiledPart | None:
         """Return the part that is the whole model, if there is one."""
         first, *others = self._main.stages or (None,)
-        fits = isinstance(first, CompiledPart) and not others and first.part.outputs == self._main.block.outputs
-        return first if fits else None  # type: ignore[return-value]
+        if isinstance(first, CompiledPart) and not others and first.part.outputs == self._main.block.outputs:
+            return first
+        return None
 
     @property
     def name(self) -> str:
@@ -101,19 +88,11 @@ class OpenModule(Module):
     @property
     def summary(self) -> Summary:
         """What a report's page says of the modules that are compiled, together."""
-        images = [module.image for module in self.modules]
-        return Whole(self.source.target, sum(image.params_bytes for image in images), sum(image.arena_bytes for image in images))
+        return summary_of_all(self.source.target, self.modules)
 
     def takes(self, name: str, shape: tuple[int, ...], kind: np.dtype[Any]) -> bool:
         """Return whether an array of this type fits an input, whatever the others are."""
-        port = self.source.inputs.ports.get(name)
-        if port is None or port.kind is None or not port.form.endswith("tensor") or numpy_dtype(port.kind) != kind:
-            return False
-        try:
-            self.source.inputs.check({name: shape})
-        except InputError:
-            return False
-        return True
+        return self.source.inputs.takes(name, shape, kind)
 
     def some_inputs(self) -> dict[str, Any]:
         """Return inputs of the first sizes that are compiled ahead. Raises InputError if a size is open of which none is."""
@@ -142,21 +121,12 @@ class OpenModule(Module):
     @property
     def placement(self) -> Placement:
         """Return the placement of the layers of all modules that are compiled."""
-        found = [module.placement for module in self.modules]
-        left = tuple(dict.fromkeys(each for placement in found for each in placement.left))
-        launches = sum(placement.launches for placement in found)
-        warnings = [placement.warning for placement in found if placement.warning]
-        return Placement(
-            self.name, launches, tuple([layer for each in found for layer in each.accelerator]),
-            tuple([layer for each in found for layer in each.cpu]), left, "" if launches or not warnings else warnings[0],
-        )
+        return placement_of_all(self.name, self.modules)
 
     @property
     def memory(self) -> Memory:
         """Return the memory of all modules that are compiled, and of the model; arenas are those of one run in each."""
-        found = [memory_of(module.image) for module in self.modules]
-        total = {name: sum([getattr(each, name) for each in found]) for name in Memory.__slots__}
-        return Memory(**{**total, "graph_bytes": total["graph_bytes"] + self.source.model_bytes})
+        return memory_of_all(self.modules, self.source.model_bytes)
 
     def run(self, inputs: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """Run on an array for each input, compiling what no run before has needed; returns one for each output.
@@ -186,7 +156,9 @@ class OpenModule(Module):
             watch.begin()
         try:
             results = self._main.run(dict(given), watch)
-        except (LaterError, GraphError) as error:
+        except UnsupportedError:
+            raise
+        except (ModelError, GraphError) as error:
             shapes = ", ".join(f"{name}: {list(x.shape)}" for name, x in given.items() if isinstance(x, np.ndarray))
             raise ModelError(f"model {self.name!r}, run on {shapes or 'no arrays'}: {error}") from error
         names = self._main.block.outputs

@@ -156,6 +156,17 @@ class Inputs:
             return [self._array(port, kind, each) for each in given]
         return self._array(port, kind, given)
 
+    def takes(self, name: str, shape: tuple[int, ...], kind: "np.dtype[Any]") -> bool:
+        """Return whether an array of this type fits an input, whatever the others are."""
+        port = self.ports.get(name)
+        if port is None or not port.form.endswith("tensor") or self._kinds[name] != kind:
+            return False
+        try:
+            self.check({name: shape})
+        except InputError:
+            return False
+        return True
+
     def _array(self, port: OpenPort, kind: "np.dtype[Any] | None", given: Any) -> Array:
         if not isinstance(given, np.ndarray):
             given = as_array(port.name, str(port), np.dtype(np.float32) if kind is None else kind, given)

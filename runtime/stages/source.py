@@ -64,6 +64,10 @@ class OpenSource:
         """The stages of the model."""
         return Plan(self.proto, self.name, opset_versions(self.proto, self.name))
 
+    def check(self) -> None:
+        """Raise UnsupportedError for operators that neither code nor a stage can be."""
+        assert self.plan.main is not None
+
     @cached_property
     def model_bytes(self) -> int:
         """Size in bytes of the model."""
@@ -155,7 +159,7 @@ def open_source(
         proto=proto, name=word(called) if name is None else name, target=target, options=options,
         inputs=Inputs(called, ports, declared), outputs=outputs, **how,
     )
-    source.plan  # noqa: B018: what is unsupported is told now
+    source.check()
     return source
 
 

@@ -35,6 +35,8 @@ def reshape(x: Tensor, *, shape: Sequence[int]) -> Tensor:
     to, old = tuple(shape), dims(x)
     if min(to, default=0) < 0 or prod(to) != size(x):
         raise OperatorError(f"reshape: {size(x)} elements of shape {old} do not fill shape {to}")
+    if not size(x):  # no element of either is read or made
+        return made(to, lambda *at: x(*[0] * x.ndim), "reshape")
     if [extent for extent in to if extent != 1] == [extent for extent in old if extent != 1]:
         return _without_ones(x, to)
     return made(to, lambda *at: x(*unflattened(flattened(at, to), old)), "reshape")
