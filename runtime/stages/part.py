@@ -1,7 +1,7 @@
 """Compiled parts: one module for each set of sizes, and of elements where those decide shapes.
 
-What a part needs to know is found when it is read for its first inputs: a small input of the model that decides shapes joins the
-key; before any other value that does, the part is cut, and the node runs in NumPy or in a part of its own.
+What a part needs to know is found when it is read for its first inputs: integers among the model's inputs that decide shapes join
+the key; before any other value that does, the part is cut, and the node runs in NumPy or in a part of its own.
 """
 
 import hashlib
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     import onnx
 
 MOST_KEPT = 32  # modules of one part
-_SMALL_BYTES = 4096  # of a value that may join a key
+_MOST_BYTES = 4096  # of a value that may join a key
 Compile = Callable[[Part, Mapping[str, TensorType], Mapping[str, Array], bytes], Module]
 
 
@@ -129,8 +129,9 @@ class CompiledPart:
             node = self.part.nodes[error.position]
             op = "" if domain_of(node) else str(node.op_type)
             needed = error.inputs if isinstance(error, NotConstantError) else ()
-            small = all(getattr(env[name], "nbytes", _SMALL_BYTES) < _SMALL_BYTES for name in needed)
-            if needed and small and self._stable.issuperset(needed) and op not in DECIDED:
+            small = all(getattr(env[name], "nbytes", _MOST_BYTES) < _MOST_BYTES for name in needed)
+            plain = small and self._stable.issuperset(needed) and all(env[name].dtype.kind in "biu" for name in needed)
+            if needed and plain and op not in DECIDED and op != "If":
                 self._join(needed, error)
             elif op in HOST or op in CONTROL:
                 self._cut(self.part.nodes, alone=(node,))
