@@ -129,6 +129,8 @@ class CompiledPart:
             node = self.part.nodes[error.position]
             op = "" if domain_of(node) else str(node.op_type)
             needed = error.inputs if isinstance(error, NotConstantError) else ()
+            if any(isinstance(env[name], TensorType) for name in needed):
+                raise error  # the elements are not there yet
             small = all(getattr(env[name], "nbytes", _MOST_BYTES) < _MOST_BYTES for name in needed)
             plain = small and self._stable.issuperset(needed) and all(env[name].dtype.kind in "biu" for name in needed)
             if needed and plain and op not in DECIDED and op != "If":
