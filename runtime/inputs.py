@@ -31,9 +31,7 @@ def check_threads(given: object) -> int | None:
 
 
 def as_array(name: str, what: str, kind: np.dtype[Any], given: Any) -> Array:
-    """Return an array, or what offers one by DLPack, as an array. Raises InputError, which says that the input is `what`."""
-    if isinstance(given, np.ndarray):
-        return given
+    """Return what offers an array by DLPack as one. Raises InputError, which says that the input is `what`."""
     if not hasattr(given, "__dlpack__"):
         raise InputError(f"input {name!r} is {what}, got {type(given).__name__}: use numpy.array(…, {kind.name!r})")
     try:

@@ -274,7 +274,8 @@ class Module:
 
     def _array(self, port: Port, given: Any) -> Array:
         kind = self._kinds[port.name]
-        given = as_array(port.name, str(port), kind, given)
+        if not isinstance(given, np.ndarray):
+            given = as_array(port.name, str(port), kind, given)
         if given.dtype != kind or given.shape != port.shape:
             cure = f": convert it with .astype({kind.name!r})" if given.dtype != kind else ""
             if not cure and given.size and given.shape[1:] == port.shape[1:]:
