@@ -15,7 +15,7 @@ from typing import Any
 import vtakit
 from vtakit.base.container import packed, unpacked
 from vtakit.base.jsons import read_json
-from vtakit.base.limits import MAX_JSON_BYTES, MAX_MEMBERS, check_limit
+from vtakit.base.limits import MAX_JSON_BYTES, MAX_MEMBERS, check_limit, check_name
 from vtakit.compiler.ir.dtypes import dtype
 from vtakit.runtime.fields import number, text
 from vtakit.runtime.module import Module
@@ -93,5 +93,8 @@ def parse(data: bytes, where: str, *, recompile: bool = False) -> OpenSource:
         target.check_options(options)
         inputs, declared, outputs = ([_read_port(each) for each in header[kind]] for kind in ("inputs", "declared", "outputs"))
         name = text(header["name"])
+        check_name(name, "the module's name")
+        if not (name.isidentifier() and name.isascii()):
+            raise PackageError(f"{where} is inconsistent: the name {name!r:.40} is none in C")
         return OpenSource(proto=proto, name=name, target=target, options=options, inputs=Inputs(name, inputs, declared),
                           outputs=tuple(outputs), stored={} if recompile else stored)

@@ -12,11 +12,13 @@ T = TypeVar("T")
 class Kept(Generic[T]):
     """Values by key.
 
-    most : of values that are kept
+    most       : of values that are kept
+    size       : of a value, in bytes
+    most_bytes : of all but the one that was used last
     """
 
-    def __init__(self, most: int) -> None:
-        self.most = most
+    def __init__(self, most: int, size: Callable[[T], int] = lambda _: 0, most_bytes: int = 1 << 62) -> None:
+        self.most, self._size, self._most_bytes = most, size, most_bytes
         self._values: OrderedDict[Hashable, T] = OrderedDict()
         self._making: dict[Hashable, Future[T]] = {}
         self._lock = Lock()
@@ -62,7 +64,13 @@ class Kept(Generic[T]):
         with self._lock:
             del self._making[key]
             self._values[key] = made
-            while len(self._values) > self.most:
-                self._values.popitem(last=False)
+            self._make_room()
         future.set_result(made)
         return made
+
+    def _make_room(self) -> None:
+        """Let go of the values that were used least recently."""
+        total = sum([self._size(value) for value in self._values.values()])
+        while len(self._values) > max(self.most, 1) or (total > self._most_bytes and len(self._values) > 1):
+            _, value = self._values.popitem(last=False)
+            total -= self._size(value)

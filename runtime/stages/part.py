@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from vtakit.base.reading import memory_bytes
 from vtakit.compiler.frontend.errors import LaterError, ModelError, NotConstantError
 from vtakit.compiler.frontend.onnx.functions import function_of
 from vtakit.compiler.frontend.onnx.host import DECIDED, HOST
@@ -59,6 +60,10 @@ class Maker:
         return ControlStep(step, self.version, constants, {name: self.block(block) for name, block in step.blocks.items()})
 
 
+def _bytes_of(module: Module) -> int:
+    return sum(part.weights_bytes + part.code_bytes + part.arena_bytes for part in module.image.parts)
+
+
 class CompiledPart:
     """A part as it runs.
 
@@ -71,7 +76,7 @@ class CompiledPart:
         self.part, self.frees, self._maker, self._stable = part, part.frees, maker, stable
         self.values: tuple[str, ...] = ()
         self.inner: tuple[Running, ...] = ()
-        self.kept: Kept[Module] = Kept(MOST_KEPT)
+        self.kept: Kept[Module] = Kept(MOST_KEPT, _bytes_of, memory_bytes() // 2)
         self._lock = Lock()
 
     def run(self, env: Env, watch: Watch | None) -> None:

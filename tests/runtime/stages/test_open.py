@@ -226,6 +226,15 @@ def test_the_least_recently_used_goes(monkeypatch):
     assert list(module.sizes()) == ["x: float32[1, 1, 16]", "x: float32[1, 3, 16]"]
 
 
+def test_what_is_kept_is_bounded_in_bytes_too():
+    kept: Kept[int] = Kept(10, lambda value: value, 100)
+    for value in (60, 30, 50, 20):
+        assert kept.get(value, lambda value=value: value) == value
+    assert kept.values() == [30, 50, 20]
+    assert kept.get("large", lambda: 500) == 500
+    assert kept.values() == [500], "the one that is used is kept"
+
+
 def test_threads_that_need_one_compilation_wait_for_it(monkeypatch):
     made, compiled = [], OpenSource.compiled
 
