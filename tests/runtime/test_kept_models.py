@@ -14,7 +14,7 @@ from vtakit.base.errors import VtakitError
 from vtakit.cache.place import CacheWarning
 from vtakit.compiler.frontend.errors import ModelError
 from vtakit.compiler.graph.errors import GraphError
-from vtakit.runtime import cli, kept_models, model, module_file, source
+from vtakit.runtime import cli, images, kept_models, module_file, source
 from vtakit.runtime.cpu import target
 
 X = np.random.default_rng(6).standard_normal((1, 3, 16, 16)).astype("f4")
@@ -70,17 +70,17 @@ def test_a_model_compiles_whose_graph_cannot_be_stored(kept, tmp_path, monkeypat
 
 def test_a_model_that_changes_while_it_is_compiled_is_not_kept(kept, tmp_path, monkeypatch):
     onnx.save(network(), tmp_path / "net.onnx", save_as_external_data=True, size_threshold=0, location="net.data")
-    read = model.import_model
+    read = images.import_model
 
     def changed(*args: object, **words: object) -> object:
         data = bytearray((tmp_path / "net.data").read_bytes())
         data[3] ^= 1
         (tmp_path / "net.data").write_bytes(data)
         return read(*args, **words)
-    monkeypatch.setattr(model, "import_model", changed)
+    monkeypatch.setattr(images, "import_model", changed)
     vtakit.compile(tmp_path / "net.onnx")
     assert files(tmp_path) == []
-    monkeypatch.setattr(model, "import_model", read)
+    monkeypatch.setattr(images, "import_model", read)
     vtakit.compile(tmp_path / "net.onnx")
     assert len(files(tmp_path)) == 1
 

@@ -84,7 +84,13 @@ def test_open_sizes_are_options(files, capsys):
      "vtakit compile: cannot make the folder 'net.onnx/passes': Not a directory"),
     (["compile", "net.onnx", "-o", "a.vtak", "--target", "vta2"],
      "vtakit compile: --target 'vta2' is unknown; did you mean 'vta'? Known: aarch64-linux-gnu, cuda, llvm, opencl, vta"),
-    (["compile", "net.onnx", "-o", "a.vtak", "--shape", "x"], "vtakit compile: --shape takes NAME=N,N,…, got 'x'"),
+    (["compile", "net.onnx", "-o", "a.vtak", "--shape", "x"],
+     "vtakit compile: --shape takes NAME=N,N,…, in which a word as n, or n:1..512, is a size that stays open; got 'x'"),
+    (["compile", "net.onnx", "-o", "a.vtak", "--shape", "x=1,n:5..2,3"],
+     "vtakit compile: vtakit.dim('n', 5, 2): no size is from 5 to 2"),
+    (["compile", "net.onnx", "-o", "a.vtak", "--shape", "x=1,3,h,w", "--ahead", "z=1"],
+     "vtakit compile: --ahead names 'z', which --shape does not: give --shape NAME=…,z,…"),
+    (["compile", "net.onnx", "-o", "a.vtak", "--ahead", "n"], "vtakit compile: --ahead takes WORD=N,N,…, got 'n'"),
     (["compile", "net.onnx", "-o", "a.vtak", "--shape", "x=1", "--shape", "x=2"], "vtakit compile: --shape names 'x' twice"),
     (["compile", "none.onnx", "-o", "a.vtak"], "vtakit compile: cannot read the model 'none.onnx': No such file or directory"),
     (["run", "net.onnx"], ("vtakit run: the model needs 'x' (float32[1, 3, 16, 16]), and --input is not given: write the arrays "
@@ -95,8 +101,8 @@ def test_open_sizes_are_options(files, capsys):
     (["run", "net.onnx", "--input", "none.npz"], "vtakit run: cannot read --input 'none.npz': No such file or directory"),
     (["run", "none.vtak", "--input", "in.npz"], "vtakit run: cannot read module file 'none.vtak': No such file or directory"),
     (["run", "none.vtak", "--batch", "2"],
-     ("vtakit run: 'none.vtak' is compiled already: --shape, --batch, --config, --isa, --machine, --arch, --precision, "
-      "--decisions, --tuned and options of a smaller core go with a model that is not")),
+     ("vtakit run: 'none.vtak' is compiled already: --shape, --batch, --ahead, --config, --isa, --machine, --arch, "
+      "--precision, --decisions, --tuned and options of a smaller core go with a model that is not")),
     (["run", "net.onnx", "--input", "in.npz", "--output", "o", "--json", "o"],
      "vtakit run: --output and --json both name the file 'o'; each needs one of its own"),
 ])

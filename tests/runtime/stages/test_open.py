@@ -1,5 +1,6 @@
 """Models with open sizes: specialised for the sizes of each run."""
 
+import json
 import os
 import pickle
 import threading
@@ -13,12 +14,15 @@ from onnx import helper, numpy_helper
 from support import raises
 
 import vtakit
+from vtakit.base.container import PREFIX, packed
+from vtakit.base.errors import VtakitError
 from vtakit.compiler.codegen.llvm.errors import CodegenError
 from vtakit.compiler.frontend.errors import ModelError
 from vtakit.runtime import kept_models
 from vtakit.runtime.module import InputError, Module
-from vtakit.runtime.module_file import PackageError
+from vtakit.runtime.module_file import OPEN_MAGIC, PackageError
 from vtakit.runtime.stages import part as part_module
+from vtakit.runtime.stages.file import parse
 from vtakit.runtime.stages.kept import Kept
 from vtakit.runtime.stages.module import OpenModule
 from vtakit.runtime.stages.source import OpenSource
@@ -331,6 +335,44 @@ def test_damaged_files_are_refused(tmp_path):
     path.write_bytes(data[:-5])
     with pytest.raises(PackageError, match="truncated"):
         vtakit.load(path)
+
+
+@pytest.mark.parametrize("seed", range(150))
+def test_wrong_headers_are_refused_in_a_sentence(seed, opened_file):
+    """A value of the header is another one; the checksum is right."""
+    rng = np.random.default_rng(seed)
+    head, payload = opened_file
+    header = json.loads(head)
+    places = [*_places(header)]
+    at = places[rng.integers(len(places))]
+    there = header
+    for key in at[:-1]:
+        there = there[key]
+    there[at[-1]] = [None, -1, 1 << 70, "", "x", [], {}, True, 0.5, [["x", 1]]][rng.integers(10)]
+    data = packed(OPEN_MAGIC, 1, header, [payload])
+    message = ""
+    try:
+        module = OpenModule(parse(data, "the file"))
+        module.run({"x": some(1, 2, 16)})
+    except VtakitError as error:
+        message = str(error)
+    assert "\n" not in message
+
+
+def _places(value, at=()):
+    """Yield the place of every value in JSON."""
+    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, each in items:
+        yield (*at, key)
+        yield from _places(each, (*at, key))
+
+
+@pytest.fixture(scope="module")
+def opened_file():
+    module = vtakit.compile(mlp(), shapes={"x": (1, vtakit.dim("n", 1, 9, ahead=(2,)), 16)})
+    data = module.dump()
+    _, _, head, size = PREFIX.unpack_from(data)
+    return data[PREFIX.size:PREFIX.size + head], data[PREFIX.size + head:PREFIX.size + head + size]
 
 
 def test_a_file_of_another_machine_is_refused(tmp_path):
