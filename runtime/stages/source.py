@@ -100,11 +100,11 @@ class OpenSource:
         self, part: Part, types: Mapping[str, TensorType], fixed: Mapping[str, Array], digest: bytes,
     ) -> Image:
         if digest in self.stored:
-            found = parse(self.stored[digest], where := f"the module file of {self.name!r}")
-            inputs = all(types.get(port.name) == TensorType(port.shape, port.dtype) for port in found.inputs)
-            if not inputs or tuple([port.name for port in found.outputs]) != part.outputs:
+            stored = parse(self.stored[digest], where := f"the module file of {self.name!r}")
+            inputs = all(types.get(port.name) == TensorType(port.shape, port.dtype) for port in stored.inputs)
+            if not inputs or tuple([port.name for port in stored.outputs]) != part.outputs:
                 raise PackageError(f"{where} is inconsistent: it has code of another part for {', '.join(part.outputs)}")
-            return found
+            return stored
         place = self._place(digest)
         image = None if place is None else kept_models.found(place)
         if image is not None:

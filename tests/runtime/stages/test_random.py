@@ -3,7 +3,7 @@
 import numpy as np
 import onnxruntime
 import pytest
-from random_models import random_model
+from random_open_models import random_model
 
 import vtakit
 
