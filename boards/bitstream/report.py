@@ -27,7 +27,8 @@ class BitstreamReport:
     """One bitstream.
 
     config, core   the accelerator: its nine log2 values, and fields of `CoreParams` that were given
-    mhz            the clock of core, memory and link
+    mhz            the clock of all but the memory
+    memory_mhz     the memory's clock; None: the same
     usage          of the device, by the names of `RESOURCES`
     blocks         the same by block of the design; what a block shares with others counts where its name says
     clocks         of the best seed
@@ -48,6 +49,7 @@ class BitstreamReport:
     seeds: tuple[Seed, ...]
     versions: dict[str, str]
     seconds: dict[str, float]
+    memory_mhz: float | None = None
 
     @property
     def margin(self) -> float:

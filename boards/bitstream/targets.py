@@ -17,16 +17,18 @@ _CAPACITY = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choice:
-    """A core for a board: a named configuration, fields of `CoreParams` that make it smaller, and the clock that it reaches."""
+    """A core for a board: a named configuration, fields of `CoreParams` that make it smaller, and the clocks that it reaches."""
 
     config: str
     core: Mapping[str, Any] = field(default_factory=dict)
     mhz: float | None = None
+    memory_mhz: float | None = None
 
     def __str__(self) -> str:
         left_out = [name for name, value in self.core.items() if value is False]
         sizes = [f"--{name.replace('_', '-')} {value}" for name, value in self.core.items() if value is not False]
-        clock = [f"--mhz {self.mhz:g}"] if self.mhz is not None else []
+        clocks = (("mhz", self.mhz), ("memory-mhz", self.memory_mhz))
+        clock = [f"--{name} {mhz:g}" for name, mhz in clocks if mhz is not None]
         return " ".join([f"--config {self.config}", *clock, *sizes, *(["--without", *left_out] if left_out else [])])
 
 

@@ -15,19 +15,26 @@ _STEPS = 8  # of the phase, in a period of the VCO
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dividers:
-    """Dividers of input, feedback and outputs, all outputs alike.
+    """Dividers of input, feedback and outputs.
 
-    mhz    the frequency that they make
+    output    of the first output, `mhz`, which is fed back too
+    second    of the second output and of the late one, where they are of another frequency; else 0
     """
 
     input: int
     feedback: int
     output: int
     mhz: float
+    second: int = 0
+
+    @property
+    def late(self) -> int:
+        """Divider of the late output."""
+        return self.second or self.output
 
     def phase(self, degrees: float) -> tuple[int, int]:
         """The two parameters of an output that comes so late, `CPHASE` and `FPHASE`."""
-        steps = round(degrees / 360 * self.output * _STEPS)
+        steps = round(degrees / 360 * self.late * _STEPS)
         return self.base + steps // _STEPS, steps % _STEPS
 
     @property
@@ -36,8 +43,8 @@ class Dividers:
         return (self.output - 1) // 2
 
 
-def dividers(from_mhz: float, to_mhz: float) -> Dividers:
-    """The dividers that make exactly a frequency, with the fastest phase detector.
+def dividers(from_mhz: float, to_mhz: float, second_mhz: float | None = None) -> Dividers:
+    """The dividers that make exactly a frequency, or two, with the fastest phase detector.
 
     Raises `VtakitError` if there are none.
     """
@@ -47,21 +54,39 @@ def dividers(from_mhz: float, to_mhz: float) -> Dividers:
         feedback = round(to_mhz / compared)
         if not (_COMPARED_MHZ[0] <= compared <= _COMPARED_MHZ[1] and 1 <= feedback <= _MOST_DIVISOR):
             continue
-        outputs = [n for n in range(1, _MOST_DIVISOR + 1) if _VCO_MHZ[0] <= to_mhz * n <= _VCO_MHZ[1]]
+        outputs = [n for n in range(1, _MOST_DIVISOR + 1)
+                   if _VCO_MHZ[0] <= to_mhz * n <= _VCO_MHZ[1] and (second_mhz is None or _divides(second_mhz, to_mhz * n))]
         if outputs and abs(compared * feedback - to_mhz) < 1e-6:
             middle = sum(_VCO_MHZ) / 2
-            found.append(Dividers(input=divisor, feedback=feedback, output=min(outputs, key=lambda n: abs(to_mhz * n - middle)),
-                                  mhz=to_mhz))
+            output = min(outputs, key=lambda n: abs(to_mhz * n - middle))
+            second = 0 if second_mhz is None else round(to_mhz * output / second_mhz)
+            found.append(Dividers(input=divisor, feedback=feedback, output=output, mhz=to_mhz, second=second))
     if not found:
+        wanted = f"{to_mhz:g} MHz" if second_mhz is None else f"{to_mhz:g} and {second_mhz:g} MHz"
         raise VtakitError(
-            f"the PLL of an ECP5 makes no {to_mhz:g} MHz from {from_mhz:g} MHz: whole dividers up to {_MOST_DIVISOR} and a VCO "
+            f"the PLL of an ECP5 makes no {wanted} from {from_mhz:g} MHz: whole dividers up to {_MOST_DIVISOR} and a VCO "
             f"of {_VCO_MHZ[0]} to {_VCO_MHZ[1]} MHz do not meet; try a multiple of {from_mhz / 5:g} MHz")
     return min(found, key=lambda each: each.input)
 
 
-def pll(made: Dividers, source: Any, out: Signal, late: Signal, locked: Signal, degrees: float) -> Instance:
-    """A PLL with the outputs `out` and, so many degrees behind it, `late`."""
+def _divides(mhz: float, vco_mhz: float) -> bool:
+    """Return whether an output can have a frequency."""
+    divisor = round(vco_mhz / mhz)
+    return 1 <= divisor <= _MOST_DIVISOR and abs(vco_mhz / divisor - mhz) < 1e-6
+
+
+def pll(
+    made: Dividers, source: Any, out: Signal, late: Signal, locked: Signal, degrees: float, second: Signal | None = None,
+) -> Instance:
+    """A PLL with the outputs `out`, `second` if it is of another frequency, and so many degrees behind the latter `late`.
+
+    Between `out` and `second` no phase is promised.
+    """
     coarse, fine = made.phase(degrees)
+    more: dict[str, Any] = {}
+    if second is not None:
+        more = {"p_CLKOS2_ENABLE": "ENABLED", "p_CLKOS2_DIV": made.second, "p_CLKOS2_CPHASE": made.base, "p_CLKOS2_FPHASE": 0,
+                "o_CLKOS2": second}
     return Instance(
         "EHXPLLL",
         a_ICP_CURRENT="12", a_LPF_RESISTOR="8", a_MFG_ENABLE_FILTEROPAMP="1", a_MFG_GMCREF_SEL="2",
@@ -69,8 +94,8 @@ def pll(made: Dividers, source: Any, out: Signal, late: Signal, locked: Signal, 
         p_OUTDIVIDER_MUXA="DIVA", p_OUTDIVIDER_MUXB="DIVB", p_OUTDIVIDER_MUXC="DIVC", p_OUTDIVIDER_MUXD="DIVD",
         p_CLKI_DIV=made.input, p_CLKFB_DIV=made.feedback, p_FEEDBK_PATH="CLKOP",
         p_CLKOP_ENABLE="ENABLED", p_CLKOP_DIV=made.output, p_CLKOP_CPHASE=made.base, p_CLKOP_FPHASE=0,
-        p_CLKOS_ENABLE="ENABLED", p_CLKOS_DIV=made.output, p_CLKOS_CPHASE=coarse, p_CLKOS_FPHASE=fine,
+        p_CLKOS_ENABLE="ENABLED", p_CLKOS_DIV=made.late, p_CLKOS_CPHASE=coarse, p_CLKOS_FPHASE=fine,
         i_CLKI=source, i_CLKFB=out, i_RST=Const(0), i_STDBY=Const(0), i_PHASESEL0=Const(0), i_PHASESEL1=Const(0),
         i_PHASEDIR=Const(1), i_PHASESTEP=Const(1), i_PHASELOADREG=Const(1), i_PLLWAKESYNC=Const(0), i_ENCLKOP=Const(0),
-        o_CLKOP=out, o_CLKOS=late, o_LOCK=locked,
+        o_CLKOP=out, o_CLKOS=late, o_LOCK=locked, **more,
     )

@@ -3,8 +3,9 @@
 from dataclasses import dataclass
 from typing import Any
 
-from amaranth.hdl import Cat, Const, Module, Value
+from amaranth.hdl import Cat, Const, DomainRenamer, Module, Signal, Value
 from amaranth.lib import wiring
+from amaranth.lib.cdc import FFSynchronizer
 from amaranth.lib.wiring import In, Out, connect, flipped
 
 from vtakit.boards.host_map import BOARD_IDENTITY, BOARD_VERSION, HOST_ADDRESS_BITS
@@ -12,8 +13,10 @@ from vtakit.boards.memory.chips import Chip
 from vtakit.boards.memory.controller import OUTSTANDING, SdramController
 from vtakit.boards.memory.signals import chip_pins
 from vtakit.boards.shell.arbiter import Arbiter
+from vtakit.boards.shell.crossing import MEMORY, AxiCrossing
 from vtakit.boards.shell.host_registers import HostRegisters
 from vtakit.boards.shell.selftest import SelfTest
+from vtakit.hw.dram import Dram
 from vtakit.hw.interfaces import axi_lite, axi_read, axi_write
 from vtakit.hw.isa.regs import ADDRESS_BITS
 from vtakit.hw.params import CoreParams
@@ -26,7 +29,8 @@ class ShellParams:
 
     core          the core's
     chip          SDRAM chip at the pins
-    mhz           the clock of everything
+    mhz           the clock of all but the memory
+    memory_mhz    the clock of the memory and its controller; None: that of all else, and no crossing lies between them
     test_bytes    memory that the self-test writes and compares at power-up; None: all; 0: none
     self_test     False: there is no self-test, and the host has the board at once
     """
@@ -34,13 +38,29 @@ class ShellParams:
     core: CoreParams
     chip: Chip
     mhz: float
+    memory_mhz: float | None = None
     test_bytes: int | None = None
     self_test: bool = True
 
     @property
+    def two_clocks(self) -> bool:
+        """Return whether the memory has a clock of its own."""
+        return self.memory_mhz is not None
+
+    @property
+    def dram(self) -> Dram:
+        """The chip behind its controller, in clocks of the memory."""
+        return self.chip.timing(self.mhz if self.memory_mhz is None else self.memory_mhz)
+
+    @property
+    def power_up_clocks(self) -> int:
+        """Clocks of the memory before its first command."""
+        return self.chip.clocks(self.chip.power_up, self.mhz if self.memory_mhz is None else self.memory_mhz)
+
+    @property
     def memory_bytes(self) -> int:
         """Size of the memory."""
-        return self.chip.timing(self.mhz).capacity_bytes
+        return self.dram.capacity_bytes
 
 
 def host_ports(params: CoreParams) -> dict[str, wiring.Member]:
@@ -49,7 +69,7 @@ def host_ports(params: CoreParams) -> dict[str, wiring.Member]:
 
 
 class Shell(wiring.Component):
-    """One clock domain. The host's link is outside.
+    """All but the host's link, in the domain `sync`; controller and chip in `memory` if they have a clock of their own.
 
     Members
     -------
@@ -61,22 +81,32 @@ class Shell(wiring.Component):
 
     def __init__(self, params: ShellParams) -> None:
         self._params = params
-        dram = params.chip.timing(params.mhz)
+        dram = params.dram
         ports = {name: member.flip() for name, member in host_ports(params.core).items()}
         super().__init__({**ports, "chip": Out(chip_pins(dram)), "irq": Out(1), "ready": Out(1)})
 
     def elaborate(self, platform: object) -> Module:
         m, params = Module(), self._params
-        core_params, dram = params.core, params.chip.timing(params.mhz)
+        core_params = params.core
         m.submodules.core = core = Top(core_params)
-        m.submodules.controller = controller = SdramController(
-            core_params, dram, power_up_clocks=params.chip.clocks(params.chip.power_up, params.mhz))
+        controller = SdramController(core_params, params.dram, power_up_clocks=params.power_up_clocks)
+        m.submodules.controller = in_memory(params, controller)
         connect(m, controller.chip, flipped(self.chip))
         m.submodules.registers = registers = HostRegisters()
         connect(m, flipped(self.registers), registers.host)
         m.submodules.arbiter = arbiter = Arbiter(core_params, 3 if params.self_test else 2, OUTSTANDING)
-        connect(m, arbiter.read, controller.read)
-        connect(m, arbiter.write, controller.write)
+        initialised = Signal()
+        if params.two_clocks:
+            m.submodules.crossing = crossing = AxiCrossing(core_params)
+            connect(m, arbiter.read, crossing.read)
+            connect(m, arbiter.write, crossing.write)
+            connect(m, crossing.far_read, controller.read)
+            connect(m, crossing.far_write, controller.write)
+            m.submodules.initialised = FFSynchronizer(controller.ready, initialised)
+        else:
+            connect(m, arbiter.read, controller.read)
+            connect(m, arbiter.write, controller.write)
+            m.d.comb += initialised.eq(controller.ready)
         core_registers, core_read, core_write = core_ports(m, core, core_params)
         host = 1 if params.self_test else 0
         connect(m, core_read, getattr(arbiter, f"read{host + 1}"))
@@ -92,14 +122,14 @@ class Shell(wiring.Component):
         ]
         if not params.self_test:
             connect(m, registers.core, core_registers)
-            m.d.comb += self.ready.eq(controller.ready)
+            m.d.comb += self.ready.eq(initialised)
             return m
         test_bytes = params.memory_bytes if params.test_bytes is None else params.test_bytes
         m.submodules.selftest = test = SelfTest(core_params, params.memory_bytes, test_bytes)
         connect(m, test.read, arbiter.read0)
         connect(m, test.write, arbiter.write0)
         m.d.comb += [
-            test.start.eq(controller.ready), registers.testing.eq(test.testing), self.ready.eq(~test.testing),
+            test.start.eq(initialised), registers.testing.eq(test.testing), self.ready.eq(~test.testing),
             registers.selftest.eq(Cat(
                 test.testing, test.memory_tested, test.memory_good, test.gemm_tested, test.gemm_good)),
             registers.selftest_address.eq(test.address), registers.selftest_want.eq(test.want),
@@ -112,6 +142,11 @@ class Shell(wiring.Component):
         with m.Else():
             connect_channels(m, lite, registers.core, core_registers, Const(1, 1))
         return m
+
+
+def in_memory(params: ShellParams, part: Any) -> Any:
+    """Return a part of the design on the memory's clock."""
+    return DomainRenamer(MEMORY)(part) if params.two_clocks else part
 
 
 def connect_channels(m: Module, signature: wiring.Signature, manager: Any, subordinate: Any, allowed: Value) -> None:

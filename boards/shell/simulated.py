@@ -4,7 +4,7 @@ import hashlib
 from pathlib import Path
 
 from amaranth.back import verilog
-from amaranth.hdl import Module
+from amaranth.hdl import ClockDomain, Module
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out, connect
 
@@ -12,11 +12,13 @@ from vtakit.boards.link.link import Link
 from vtakit.boards.link.uart import Uart
 from vtakit.boards.memory.pins import ChipRegisters
 from vtakit.boards.memory.signals import chip_pins
-from vtakit.boards.shell.shell import Shell, ShellParams
+from vtakit.boards.shell.crossing import MEMORY
+from vtakit.boards.shell.shell import Shell, ShellParams, in_memory
 from vtakit.hw.top import TOP_NAME
 from vtakit.hw.verilog import no_garbage_collection
 from vtakit.hw.verilog import source_hash as core_hash
 
+MEMORY_CLOCK, MEMORY_RESET = f"{MEMORY}_clk", f"{MEMORY}_rst"
 _SOURCES = ("link", "memory", "shell")  # folders of boards/
 
 
@@ -26,16 +28,21 @@ class SerialBoard(wiring.Component):
     Members
     -------
     rx, tx : the serial line
+    memory_clk, memory_rst : the memory's clock and reset, where it has its own; the chip's pins change with that one
     the pins of the chip, `ready`, `irq`
     """
 
     def __init__(self, params: ShellParams, divisor: int) -> None:
         self._params, self._divisor = params, divisor
         members = {"ready": Out(1), "irq": Out(1), "rx": In(1, init=1), "tx": Out(1, init=1)}
-        super().__init__(members | chip_members(params))
+        clock = {MEMORY_CLOCK: In(1), MEMORY_RESET: In(1)} if params.two_clocks else {}
+        super().__init__(members | clock | chip_members(params))
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
+        if self._params.two_clocks:
+            m.domains += (domain := ClockDomain(MEMORY))
+            m.d.comb += [domain.clk.eq(getattr(self, MEMORY_CLOCK)), domain.rst.eq(getattr(self, MEMORY_RESET))]
         m.submodules.shell = shell = Shell(self._params)
         m.submodules.link = link = Link(self._params.core)
         m.submodules.uart = uart = Uart(self._divisor)
@@ -55,16 +62,16 @@ def join_link(m: Module, link: Link, uart: Uart, shell: Shell) -> None:
 
 def chip_members(params: ShellParams) -> dict[str, wiring.Member]:
     """Return the pins of the chip as members."""
-    pins = chip_pins(params.chip.timing(params.mhz)).members
+    pins = chip_pins(params.dram).members
     return {name: member.flow(member.shape, init=member.init) for name, member in pins.items()}
 
 
 def join_chip(m: Module, board: wiring.Component, shell: Shell, params: ShellParams) -> None:
     """Join a board's pins of the chip to those of its shell, over registers."""
-    dram = params.chip.timing(params.mhz)
-    m.submodules.pins = pins = ChipRegisters(dram)
+    pins = ChipRegisters(params.dram)
+    m.submodules.pins = in_memory(params, pins)
     connect(m, shell.chip, pins.inside)
-    for name, member in chip_pins(dram).members.items():
+    for name, member in chip_pins(params.dram).members.items():
         mine, theirs = getattr(board, name), getattr(pins.chip, name)
         m.d.comb += mine.eq(theirs) if member.flow is Out else theirs.eq(mine)
 

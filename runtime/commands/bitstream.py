@@ -42,7 +42,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_core(parser)
     parser.add_argument("-o", "--output", type=Path, required=True, metavar="OUT.bit", help="file for the bitstream")
     parser.add_argument("--mhz", type=float, metavar="MHZ",
-                        help="clock of core, memory and link (default: the board's, or that of its best known core)")
+                        help="clock of core and link (default: the board's, or that of its best known core)")
+    parser.add_argument("--memory-mhz", type=float, metavar="MHZ", help="clock of the memory (default: that of the core)")
     parser.add_argument("--seeds", type=number, default=1, metavar="N", help="placements to try, with seeds 1 to N (1)")
     parser.add_argument("--jobs", type=number, default=1, metavar="N", help="placements at a time; each takes 2 GB of memory (1)")
     parser.add_argument("--slow", action="store_true", help="take a bitstream whose clock is missed")
@@ -61,21 +62,23 @@ def run(args: argparse.Namespace) -> int:
 
     target = find_target(args.board)
     given: dict[str, Any] = core_of(args)
-    config, mhz = args.config, args.mhz
+    config, mhz, memory_mhz = args.config, args.mhz, args.memory_mhz
     if config is None and not given and target.fits:  # the best that is known
         known = target.fits[0]
         config, given, mhz = known.config, dict(known.core), known.mhz if mhz is None else mhz
+        memory_mhz = known.memory_mhz if memory_mhz is None else memory_mhz
     core = CoreParams(cfg=load_config("default" if config is None else config), **given)
     if not 1 <= args.seeds <= _MOST_SEEDS or not args.jobs or not args.limit:
         raise VtakitError(f"--seeds is from 1 to {_MOST_SEEDS}, --jobs and --limit at least 1")
-    if mhz is not None and not _LEAST_MHZ <= mhz <= _MOST_MHZ:
-        raise VtakitError(f"--mhz must be from {_LEAST_MHZ} to {_MOST_MHZ}, got {mhz:g}")
+    for option, value in (("--mhz", mhz), ("--memory-mhz", memory_mhz)):
+        if value is not None and not _LEAST_MHZ <= value <= _MOST_MHZ:
+            raise VtakitError(f"{option} must be from {_LEAST_MHZ} to {_MOST_MHZ}, got {value:g}")
     command, installed = programmer(target)
     if args.program and not installed:
         raise VtakitError(f"--program needs {' or '.join(words[0] for words in target.programs)}, and neither is on PATH")
     check_outputs(("--output", "the bitstream", args.output), ("--json", "the report", args.json))
-    order = Order(target=target, core=core, given=given, mhz=mhz, seeds=tuple(range(1, args.seeds + 1)), jobs=args.jobs,
-                  limit_seconds=args.limit, slow=args.slow)
+    order = Order(target=target, core=core, given=given, mhz=mhz, memory_mhz=memory_mhz,
+                  seeds=tuple(range(1, args.seeds + 1)), jobs=args.jobs, limit_seconds=args.limit, slow=args.slow)
     build = Build(order, cache_folder("bitstreams"))
     with _shown(build, target.name) as step:
         data, report = build.run(step)

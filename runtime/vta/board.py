@@ -2,14 +2,14 @@
 
 from collections.abc import Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from vtakit.base.errors import VtakitError, one_of
 from vtakit.boards.known import Board, find_board
 from vtakit.boards.shell.shell import ShellParams
-from vtakit.boards.shell.simulated import SerialBoard, source_hash, to_verilog
+from vtakit.boards.shell.simulated import MEMORY_CLOCK, MEMORY_RESET, SerialBoard, source_hash, to_verilog
 from vtakit.cache.building import built_once
 from vtakit.cache.place import cache_folder
 from vtakit.hw.isa.config import VTAConfig
@@ -27,6 +27,7 @@ SELF_TEST_BYTES = 1 << 14  # of the simulated board; a real one tests all of its
 BUS_BITS = 64
 MEMORIES = ("link", "chip")
 LEAST_DIVISOR = 4  # that the UART works with: 20 Mbaud; the board's 3 Mbaud are 27
+LEAST_MHZ, MOST_MHZ = 10, 400
 _VERILOG = "board.v"
 _US = 1e6  # in a second
 
@@ -41,6 +42,8 @@ class Options:
     memory: str
     divisor: int
     self_test: int
+    mhz: float | None
+    memory_mhz: float | None
 
     def __post_init__(self) -> None:
         if self.memory not in MEMORIES:
@@ -48,6 +51,12 @@ class Options:
         for name, low, high in (("divisor", LEAST_DIVISOR, 1 << 16), ("self_test", 0, 1 << 40)):
             if not low <= integer(name, getattr(self, name)) <= high:
                 raise VtakitError(f"{name} is {getattr(self, name)} and must be from {low} to {high}")
+        for name in ("mhz", "memory_mhz"):
+            value = getattr(self, name)
+            if value is None:
+                continue
+            if not isinstance(value, int | float) or isinstance(value, bool) or not LEAST_MHZ <= value <= MOST_MHZ:
+                raise VtakitError(f"{name} is {value!r:.40} and must be a number from {LEAST_MHZ} to {MOST_MHZ}")
 
 
 class SimulatedSerial:
@@ -104,13 +113,15 @@ class SimulatedBoard(RegisterDevice):
     def __init__(self, port: Port, board: Board, config: VTAConfig, model: BoardModel) -> None:
         super().__init__(NAME, port, config)
         assert self.bus_bytes is not None
-        self.bus_bytes = min(self.bus_bytes, board.chip.timing(board.mhz).peak_bytes_a_cycle)
+        dram = board.system().dram
+        assert dram is not None
+        self.bus_bytes = min(self.bus_bytes, dram.peak_bytes_a_cycle)
         self.model = model
 
 
 def open_device(
     config: VTAConfig, *, core: Mapping[str, Any] | None = None, memory: str = "link", divisor: int = LEAST_DIVISOR,
-    self_test: int = SELF_TEST_BYTES,
+    self_test: int = SELF_TEST_BYTES, mhz: float | None = None, memory_mhz: float | None = None,
 ) -> Device:
     """The board with a core of a configuration; its options are those after `config`.
 
@@ -119,14 +130,14 @@ def open_device(
                  which takes no time, and only registers go over the line
     divisor      clocks of a bit of the serial line: 4 makes short simulations, 27 is 3 Mbaud
     self_test    bytes of memory that the board tests at power-up, before its GEMM; at most what it has
+    mhz, memory_mhz   the clock of all but the memory, and that of the memory; None: the board's
     """
-    options = Options(memory=memory, divisor=divisor, self_test=self_test)
-    board = find_board(NAME.partition(":")[2])
-    most = board.chip.timing(board.mhz).capacity_bytes
-    params = ShellParams(
-        core=CoreParams.of(config, BUS_BITS, core), chip=board.chip, mhz=board.mhz, test_bytes=min(self_test, most))
-    content = bytearray(most)
-    model = BoardModel(board_library(params, divisor), board.chip, board.mhz, content, divisor)
+    options = Options(memory=memory, divisor=divisor, self_test=self_test, mhz=mhz, memory_mhz=memory_mhz)
+    board = find_board(NAME.partition(":")[2]).clocked(mhz, memory_mhz)
+    params = ShellParams(core=CoreParams.of(config, BUS_BITS, core), chip=board.chip, mhz=board.mhz, memory_mhz=board.memory_mhz)
+    params = replace(params, test_bytes=min(self_test, params.memory_bytes))
+    content = bytearray(params.memory_bytes)
+    model = BoardModel(board_library(params, divisor), board.chip, board.mhz, content, divisor, board.memory_mhz)
     with ExitStack() as stack:
         stack.callback(model.close)
         port = LinkPort(SimulatedSerial(model), NAME, progress=shown(NAME))
@@ -144,7 +155,8 @@ def board_library(params: ShellParams, divisor: int) -> Library:
     def write(work: Path) -> None:
         (work / _VERILOG).write_text(to_verilog(SerialBoard(params, divisor)))
 
-    return library(built_once(folder, (_VERILOG,), write, f"Verilog of {what}").data.decode(), what)
+    verilog = built_once(folder, (_VERILOG,), write, f"Verilog of {what}").data.decode()
+    return library(verilog, what, {MEMORY_CLOCK: (MEMORY_RESET, "dq_i")} if params.two_clocks else None)
 
 
 OPTIONS = keywords(open_device)

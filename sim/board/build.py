@@ -2,7 +2,7 @@
 
 import hashlib
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
 from vtakit.base.errors import VtakitError
@@ -27,7 +27,7 @@ HEADERS = (FOLDER / "sdram.h",)
 LIBRARY = "libboard.so"
 TOOL_SECONDS = 1800
 _VERILATE = (
-    "--cc", "--prefix", "Vboard", "--top-module", WRAPPER_NAME, "-O3", "--noassert", "--x-assign", "fast", "--x-initial", "fast",
+    "--cc", "--top-module", WRAPPER_NAME, "-O3", "--noassert", "--x-assign", "fast", "--x-initial", "fast",
     "-Wno-fatal", "-Wno-lint", "--reloop-limit", "128",
 )
 _COMPILE = ("-std=c++20", *NATIVE, "-fPIC", "-pthread")
@@ -36,23 +36,26 @@ _SOURCES = ("verilated.cpp", "verilated_threads.cpp")
 
 def library(
     verilog: str, harness: Path, *, what: str, defines: Mapping[str, object] | None = None,
-    headers: Sequence[Path] = (), optimize: str = "-O2",
+    headers: Sequence[Path] = (), optimize: str = "-O2", clocks: Mapping[str, Collection[str]] | None = None,
+    prefix: str = "Vboard",
 ) -> Product:
     """Return a shared library of the module `vtakit.hw.top.TOP_NAME` of a text behind `harness`, with a C interface of its own.
 
-    The harness sees the model's class as `Vboard` and inputs as `outside__DOT__next_…` (`vtakit.sim.rtl.wrapper`).
+    The harness sees the model's class as `prefix` and inputs as `outside__DOT__next_…` (`vtakit.sim.rtl.wrapper`).
 
     what       names it in messages
     defines    of the preprocessor, by name
     headers    files that the harness includes, besides those of this folder
     optimize   option of the compiler
+    clocks     further clocks among the inputs, and the inputs that go with each
 
     Raises `VtakitError` naming the missing tool, or the step that failed and where its output is.
     """
-    text = verilog + wrapper(verilog)
+    text = verilog + wrapper(verilog, clocks)
     flags = [*_COMPILE, optimize, *(f"-D{name}={value}" for name, value in (defines or {}).items())]
     files = (harness, FAST, *HEADERS, *headers)
-    parts = (text, *_VERILATE, *flags, verilator_version(), compiler_identity(compiler()), *(path.read_text() for path in files))
+    verilate = (*_VERILATE, "--prefix", prefix)
+    parts = (text, *verilate, *flags, verilator_version(), compiler_identity(compiler()), *(path.read_text() for path in files))
     folder = cache_folder("board") / hashlib.sha256("\0".join(parts).encode()).hexdigest()[:32]
 
     def build(work: Path) -> None:
@@ -61,7 +64,7 @@ def library(
             (work / "board.v").write_text(text)
             status.update(f"building {what}: Verilog to C++")
             with deep_stack():
-                _call([[tool, *_VERILATE, "--Mdir", "model", "board.v"]], work)
+                _call([[tool, *verilate, "--Mdir", "model", "board.v"]], work)
             status.update(f"building {what}: compiling")
             generated = sorted((work / "model").glob("*.cpp"))
             once, often = work / "once.cpp", [source for source in generated if "Slow" not in source.stem]

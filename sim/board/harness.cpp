@@ -2,8 +2,9 @@
 //
 // The host stands at the pins of a serial line, 8N1. Python decides what it says; here are the bits.
 //
-// The model's only input is the clock (sim/rtl/wrapper.py): what stands at the pins in a cycle is put into variables before the edge
-// that begins it.
+// The model's only inputs are clocks (sim/rtl/wrapper.py): what stands at the pins in a cycle is put into variables before the edge
+// that begins it. Where the memory has a clock of its own (MEMORY_CLOCK), edges of both come in the order of their times, and the
+// memory's is first where they meet.
 
 #include "harness.h"
 
@@ -70,37 +71,68 @@ struct board_model {
     explicit board_model(const board_settings& settings)
         : s{settings}, chip{s.chip, s.memory}, serial{int(s.divisor)}, top{&context}, pins{*top.rootp} {
         top.clk = 0, top.eval();
-        pins.IN(rst) = 1;
+        reset(1);
         for (int i = 0; i < kResetCycles; i++) edge();
-        pins.IN(rst) = 0;
+        reset(0);
         drive();
         edge();
+    }
+
+    void reset(bool level) {
+        pins.IN(rst) = level;
+#ifdef MEMORY_CLOCK
+        pins.IN(memory_rst) = level;
+#endif
     }
 
     // One cycle; false where the chip found an error.
     bool step() {
+#ifndef MEMORY_CLOCK
+        if (!chip_clock()) return false;
+#endif
+        serial.sample(pins.tx);
+        cycle++;
+        drive();
+        return edge();
+    }
+
+    // One clock of the chip, up to its next edge; false where it found an error.
+    bool chip_clock() {
         const Sdram::Pins at{bool(pins.cke), bool(pins.cs_n), bool(pins.ras_n), bool(pins.cas_n), bool(pins.we_n), pins.ba, pins.a,
                              pins.dqm, pins.dq_o, bool(pins.dq_oe)};
         chip.clock(at);
         if (!chip.error().empty()) return false;
-        serial.sample(pins.tx);
-        cycle++;
-        drive();
-        edge();
-        return true;
-    }
-
-    void drive() {
         uint32_t word;
         chip.drives(word);
         pins.IN(dq_i) = word;
-        pins.IN(rx) = serial.drive();
+        return true;
     }
 
-    void edge() {
+    void drive() { pins.IN(rx) = serial.drive(); }
+
+#ifdef MEMORY_CLOCK
+    // The next edge of the board's clock, behind those of the memory's that come before it; false where the chip found an error.
+    bool edge() {
+        for (now += s.period; memory_at <= now; memory_at += s.chip.period) {
+            if (chip_runs && !chip_clock()) return false;
+            chip_runs = !pins.IN(memory_rst);
+            top.memory_clk = 1, top.eval();
+            top.memory_clk = 0, top.eval();
+        }
+        top.clk = 1, top.eval();
+        top.clk = 0, top.eval();
+        return true;
+    }
+
+    uint64_t now = 0, memory_at = 0;  // of the edges, in picoseconds
+    bool chip_runs = false;           // the memory has had an edge without reset
+#else
+    bool edge() {
         pins.__VnbaTriggered[0] = 1;
         Vboard___024root___eval_nba(&pins);
+        return true;
     }
+#endif
 
     const board_settings s;
     Sdram chip;

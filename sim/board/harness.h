@@ -10,6 +10,7 @@ struct board_settings {
     struct sdram_chip chip;
     uint8_t *memory;  /* all of the chip's */
     uint64_t divisor; /* of a serial line: clocks a bit */
+    uint64_t period;  /* of the clock of all but the memory, in picoseconds; the memory's is that of its chip */
 };
 
 struct board_model;

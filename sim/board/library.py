@@ -1,6 +1,7 @@
 """The library of a simulated board: its C interface, loaded."""
 
 import ctypes
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
@@ -35,7 +36,7 @@ class CSdram(ctypes.Structure):
 class CSettings(ctypes.Structure):
     """`struct board_settings` of harness.h."""
 
-    _fields_ = [("chip", CSdram), ("memory", ctypes.c_void_p), ("divisor", ctypes.c_uint64)]
+    _fields_ = [("chip", CSdram), ("memory", ctypes.c_void_p), ("divisor", ctypes.c_uint64), ("period", ctypes.c_uint64)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,20 +46,29 @@ class Library:
     functions: Any = field(repr=False)
 
 
+def period_of(mhz: float) -> int:
+    """Return a clock's period in picoseconds."""
+    return round(1e6 / mhz)
+
+
 def c_sdram(chip: Datasheet, mhz: float) -> CSdram:
     """Return a chip with a clock of `mhz` for the model that checks it; its times in picoseconds."""
     latencies = dict(chip.latencies)
     return CSdram(
-        period=round(1e6 / mhz), tmrd_clocks=_MODE_CLOCKS,
+        period=period_of(mhz), tmrd_clocks=_MODE_CLOCKS,
         **{f"cas{clocks}": round(1000 * latencies.get(clocks, 0)) for clocks in (2, 3)},
         **{name: int(getattr(chip, name)) for name in _COUNTS},
         **{name: round(1000 * getattr(chip, name)) for name in _TIMES},
     )
 
 
-def library(verilog: str, what: str) -> Library:
-    """Return the library of a board's Verilog, built now if it is not kept. Raises `VtakitError` if that fails."""
-    product = build.library(verilog, HARNESS, what=what, headers=(INTERFACE,))
+def library(verilog: str, what: str, clocks: Mapping[str, Collection[str]] | None = None) -> Library:
+    """Return the library of a board's Verilog, built now if it is not kept. Raises `VtakitError` if that fails.
+
+    clocks    the clock of the memory, if it has its own, and the inputs that go with it
+    """
+    defines = {"MEMORY_CLOCK": 1} if clocks else {}
+    product = build.library(verilog, HARNESS, what=what, headers=(INTERFACE,), clocks=clocks, defines=defines)
     try:
         functions = load_library(product.path, product.data)
     except OSError as error:

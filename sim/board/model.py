@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from vtakit.sim.board.library import CSettings, Datasheet, Library, c_sdram
+from vtakit.sim.board.library import CSettings, Datasheet, Library, c_sdram, period_of
 from vtakit.sim.faults import DeviceError
 
 SLICE_CYCLES = 20_000  # after which Ctrl-C is seen
@@ -27,14 +27,19 @@ class Counts:
 class BoardModel:
     """A board from its power-up on. `memory` is the content of its chip, which the host may also change directly.
 
+    mhz           clock of all but the memory, in which time is counted
+    memory_mhz    clock of the memory, for a board that has two; None: the same
+
     A model is closed by `close`, or when nothing refers to it. Raises `DeviceError` where the chip finds an error.
     """
 
-    def __init__(self, library: Library, chip: Datasheet, mhz: float, memory: bytearray, divisor: int = 1) -> None:
+    def __init__(self, library: Library, chip: Datasheet, mhz: float, memory: bytearray, divisor: int = 1,
+                 memory_mhz: float | None = None) -> None:
         self.mhz = mhz
         self._functions = library.functions
         self._kept = (ctypes.c_char * len(memory)).from_buffer(memory)
-        settings = CSettings(c_sdram(chip, mhz), ctypes.cast(self._kept, ctypes.c_void_p), divisor)
+        chip_at = c_sdram(chip, mhz if memory_mhz is None else memory_mhz)
+        settings = CSettings(chip_at, ctypes.cast(self._kept, ctypes.c_void_p), divisor, period_of(mhz))
         self._model = self._functions.board_open(ctypes.byref(settings))
         self._close = weakref.finalize(self, self._functions.board_close, self._model)
 

@@ -195,6 +195,27 @@ def test_a_phase_is_in_eighths_of_the_vcos_period():
     assert (made.base, made.phase(0), made.phase(270)) == (3, (3, 0), (8, 2))
 
 
+@pytest.mark.parametrize(("mhz", "memory", "wanted"), [
+    (75, 100, (1, 3, 8, 6)), (60, 100, (5, 12, 10, 6)), (80, 100, (5, 16, 5, 4))])
+def test_the_pll_makes_two_frequencies(mhz, memory, wanted):
+    """The first two as `ecppll -i 25 -o MHZ --clkout1 MEMORY --phase1 270`, which makes no exact 100 MHz beside 80.
+
+    There the late output is 4.5 periods of the VCO behind the one of its frequency, too.
+    """
+    made = dividers(25, mhz, memory)
+    assert (made.input, made.feedback, made.output, made.second) == wanted
+    vco = 25 / made.input * made.feedback * made.output
+    assert 400 <= vco <= 800
+    assert (vco / made.output, vco / made.second) == (mhz, memory)
+    coarse, fine = made.phase(270)
+    assert coarse + fine / 8 - made.base == 0.75 * made.second
+
+
+def test_two_frequencies_that_no_vco_has_are_refused():
+    with raises(VtakitError, "the PLL of an ECP5 makes no 80 and 97 MHz from 25 MHz: …"):
+        dividers(25, 80, 97)
+
+
 def test_a_frequency_that_the_pll_does_not_make_is_refused():
     with raises(VtakitError, "the PLL of an ECP5 makes no 81.37 MHz from 25 MHz: … try a multiple of 5 MHz"):
         dividers(25, 81.37)
@@ -203,6 +224,7 @@ def test_a_frequency_that_the_pll_does_not_make_is_refused():
 def test_a_known_core_is_told_as_options():
     known = Choice(config="tiny", core={"acc_copies": 1, "counters": False, "pools": False}, mhz=60)
     assert str(known) == "--config tiny --mhz 60 --acc-copies 1 --without counters pools"
+    assert str(Choice(config="blk8", mhz=75, memory_mhz=100)) == "--config blk8 --mhz 75 --memory-mhz 100"
 
 
 def test_every_board_with_a_design_has_one():
@@ -243,6 +265,7 @@ def test_vtakit_boards_lists_them_and_what_is_true(capsys):
     (["--board", "pynq-z1"], "vtakit bitstream: the bitstream of board 'pynq-z1' needs AMD's Vivado: `vtakit vivado pynq-z1 "),
     (["--board", "ulx3s-85f", "--seeds", "0"], "vtakit bitstream: --seeds is from 1 to 64, --jobs and --limit at least 1"),
     (["--board", "ulx3s-85f", "--mhz", "nan"], "vtakit bitstream: --mhz must be from 4 to 400, got nan"),
+    (["--board", "ulx3s-85f", "--memory-mhz", "401"], "vtakit bitstream: --memory-mhz must be from 4 to 400, got 401"),
     (["--board", "ulx3s-85f", "--program"], "vtakit bitstream: --program needs openFPGALoader or fujprog, and neither is "),
 ])
 def test_wrong_words_are_one_sentence_and_status_2(words, message, tmp_path, monkeypatch, capsys):
@@ -252,10 +275,11 @@ def test_wrong_words_are_one_sentence_and_status_2(words, message, tmp_path, mon
 
 
 @pytest.mark.slow
-def test_the_design_has_its_pins_and_clocks(tmp_path, monkeypatch):
+@pytest.mark.parametrize("memory_mhz", [None, 100])
+def test_the_design_has_its_pins_and_clocks(memory_mhz, tmp_path, monkeypatch):
     monkeypatch.setattr(flow, "check_yosys", lambda: None)
     monkeypatch.setattr(flow, "find_tool", lambda name, package: name)
-    made = Build(Order(target=ULX3S, core=TINY, given={}), tmp_path)
+    made = Build(Order(target=ULX3S, core=TINY, given={}, memory_mhz=memory_mhz), tmp_path)
     made._elaborate()
     pins = (made.folder / "top.lpf").read_text()
     assert pins.count("LOCATE COMP") == 1 + 2 + 1 + 1 + 1 + 3 + 2 + 13 + 16 + 2  # clock, UART, SDRAM
@@ -263,6 +287,8 @@ def test_the_design_has_its_pins_and_clocks(tmp_path, monkeypatch):
     text = (made.folder / "top.il").read_text()
     assert text.count("cell \\EHXPLLL") == 1
     assert text.count("cell \\IFS1P3DX") == 16  # a register in the cell of each data pin
+    assert text.count("connect \\CLKOS2") == (memory_mhz is not None)
+    assert ("module \\top.shell.crossing" in text) == (memory_mhz is not None)
     assert os.listdir(tmp_path) == [made.folder.name]
 
 
@@ -320,5 +346,6 @@ def test_the_known_core_is_the_one_that_was_built():
     kept = json.loads((ROOT / "benchmarks" / "bitstreams.json").read_text())["ulx3s-85f/small"]
     report = BitstreamReport.from_dict(kept["report"])
     known = ULX3S.fits[0]
-    assert (report.config, report.core, report.mhz) == (NAMED[known.config].to_dict(), dict(known.core), known.mhz)
+    assert (report.config, report.core) == (NAMED[known.config].to_dict(), dict(known.core))
+    assert (report.mhz, report.memory_mhz) == (known.mhz, known.memory_mhz)
     assert report.margin > 0

@@ -71,6 +71,31 @@ def test_programs_run_through_the_pins(memory):
 
 
 @RTL
+@pytest.mark.parametrize(("mhz", "memory_mhz"), [(75, 100), (100, 80), (50, 100)])
+@pytest.mark.slow
+def test_the_memory_may_have_a_clock_of_its_own(mhz, memory_mhz):
+    """Bytes as on fsim; cycles of the core as of the board's system, within a hundredth. The chip checks its own clock."""
+    rng = np.random.default_rng(mhz)
+    clocks = {"mhz": mhz, "memory_mhz": memory_mhz}
+    system = find_board("ulx3s").clocked(**clocks).system()
+    assert system.dram.clock == round(memory_mhz / mhz, 2)
+    total = {"board": 0, "model": 0}
+    shapes = (*SHAPES, Conv2d(height=14, width=14, in_channels=32, out_channels=32, kernel=3, stride=1, pad=1))
+    with (connect(NAME, TINY, memory="chip", **clocks) as board,
+          connect("cycle", TINY, memory_bytes=32 << 20, system=system) as model):
+        assert board.device.bus_bytes == pytest.approx(2 * memory_mhz / mhz, rel=0.01)
+        for shape in shapes:
+            program = conv2d_program(TINY, shape)
+            inputs = {b.name: rng.integers(-128, 128, b.size_bytes, np.int8).tobytes() for b in program.buffers
+                      if b.kind.name == "INPUT"}
+            found, wanted = board.run(program, inputs), model.run(program, inputs)
+            assert found.buffers == wanted.buffers
+            total["board"] += found.counters["cycles"]
+            total["model"] += wanted.counters["cycles"]
+    assert abs(total["board"] / total["model"] - 1) < 0.01, total
+
+
+@RTL
 def test_the_host_uses_memory_while_a_program_runs():
     """The driver would refuse it; the arbiter serves both."""
     rng = np.random.default_rng(6)
@@ -208,6 +233,8 @@ def test_wrong_options_are_refused():
         ({"memory": "flash"}, "memory is 'flash'; known: chip, link"),
         ({"divisor": 3}, "divisor is 3 and must be from 4 to 65536"),
         ({"self_test": -1}, "self_test is -1 and must be from 0 to …"), ({"divisor": "x"}, "divisor must be an integer, not 'x'"),
+        ({"mhz": 0}, "mhz is 0 and must be a number from 10 to 400"),
+        ({"memory_mhz": 150}, "the SDRAM MT48LC16M16A2-75 cannot have a clock of 150 MHz: it runs at 133 MHz at most"),
         ({"link": "usb"}, f"device '{NAME}' has no option 'link'; …"),
     ):
         with raises(VtakitError, message):
@@ -221,3 +248,12 @@ def test_the_board_has_the_memory_of_the_named_system():
     dram = SYSTEMS["ulx3s"].dram
     assert dram is not None
     assert board.chip.timing(board.mhz).capacity_bytes == dram.capacity_bytes
+
+
+def test_clocks_that_are_equal_are_one():
+    board = find_board("ulx3s")
+    assert board.memory_mhz is None
+    assert board.clocked(100, 100) == board.clocked(100, None)
+    assert board.clocked(None, 100).memory_mhz == 100
+    assert board.system().latency == SYSTEMS["ulx3s"].latency
+    assert board.system().dram.clock == 1
