@@ -44,5 +44,10 @@ class Pins(wiring.Component):
 
 def to_rtlil(inside: wiring.Component, name: str) -> str:
     """Return a design behind its pins in yosys's own language; each name carries the place of its source."""
+    return rtlil_of(Pins(inside, name), PINS_NAME)
+
+
+def rtlil_of(design: wiring.Component, name: str) -> str:
+    """Return a design in yosys's own language; each name carries the place of its source."""
     with no_garbage_collection():
-        return str(rtlil.convert(Pins(inside, name), name=PINS_NAME, emit_src=True))
+        return str(rtlil.convert(design, name=name, emit_src=True))

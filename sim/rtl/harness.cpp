@@ -10,6 +10,9 @@
 // both offered before they take either. With a DRAM behind the port (dram.h), beats and answers come when that has moved their data,
 // and `latency` is the time to its queue. It answers SLVERR to the beat or burst that holds byte `read_error` or `write_error`, and
 // DECERR beyond its end. It also checks the protocol.
+//
+// With PINS_ONLY the model has pins alone, as one made of a netlist: there is no trace, the accumulator reads as zeros, and a DRAM goes
+// on between programs as it stands.
 
 #include <algorithm>
 #include <array>
@@ -116,7 +119,11 @@ class Memory {
     // What was offered and not taken stays, as AXI demands.
     void drive(Pins& pins, uint64_t cycle) {
         read_rate_.tick(), write_rate_.tick();
+#ifdef PINS_ONLY
+        dram_.drive(cycle, true);
+#else
         dram_.drive(cycle, pins.BUSY);
+#endif
         pins.IN(m_axi_arready) = reads_.size() < s_.outstanding && !random_.percent(s_.stall);
         const bool may_aw = writes_.size() + answers_.size() < s_.outstanding && !random_.percent(s_.stall);
         const bool may_w = data_.size() < kMostEarlyBeats && write_rate_.allows() && !random_.percent(s_.stall);
@@ -403,6 +410,7 @@ struct vta_model {
     }
 
     void record() {
+#ifndef PINS_ONLY
         if (!pins.BUSY) {
             if (was_busy) events.push_back({busy_cycle, 0, 0, kEnd});
             was_busy = false;
@@ -418,6 +426,7 @@ struct vta_model {
             if (now >> 4 & 1) events.push_back({busy_cycle, uint32_t(now >> (5 + INDEX_BITS) & kIndexMask), stage, kRetire});
         }
         was_busy = true, busy_cycle++;
+#endif
     }
 
     // Nothing is to be worked out at a falling edge; only a waveform shows it. All else happens at the rising edge of the one
@@ -502,12 +511,16 @@ void vta_forget(Model* model) { model->forget(); }
 
 // The accumulator, and how many cycles were simulated and beats moved.
 void vta_report(Model* model, uint8_t* acc, uint64_t acc_size, uint64_t* counts) {
+#ifdef PINS_ONLY
+    std::memset(acc, 0, acc_size);
+#else
     const Pins& pins = model->pins;
     for (uint64_t i = 0, elements = acc_size / ACC_BYTES; i < elements; i++) {
         const uint64_t row = i / ACC_BANKS;
         const bool last = ACC_BANKS > 1 && __builtin_parityll(i & ACC_BANK_BITS);  // hw.compute.acc_memory.bank_of
         std::memcpy(acc + i * ACC_BYTES, last ? &pins.ACC_LAST_BANK[row] : &pins.ACC_FIRST_BANK[row], ACC_BYTES);
     }
+#endif
     counts[0] = model->cycle, counts[1] = model->memory.read_beats, counts[2] = model->memory.write_beats;
 }
 

@@ -7,26 +7,12 @@ from pathlib import Path
 import pytest
 
 from vtakit.base.process import ToolError
+from vtakit.boards.synth.netlist import CELLS
 from vtakit.boards.synth.products import pack_products
 from vtakit.boards.synth.tools import run_yosys
 
 pytestmark = pytest.mark.skipif(find_spec("pyosys") is None, reason="needs pyosys: pip install 'vtakit[fpga]'")
 
-# What the DSP block does with the registers behind its product, of Lattice's sysDSP guide (FPGA-TN-02205); the others are unused.
-MODEL = """
-module MULT18X18D({ports}, input SIGNEDA, SIGNEDB, SOURCEA, SOURCEB, CLK0, CE0, RST0);
-  parameter REG_OUTPUT_CLK = "NONE", REG_OUTPUT_CE = "CE0", REG_OUTPUT_RST = "RST0", GSR = "ENABLED";
-  wire [35:0] product = {{{a}}} * {{{b}}};
-  reg [35:0] held = 0;
-  always @(posedge CLK0) if (RST0) held <= 0; else if (CE0) held <= product;
-  assign {{{p}}} = REG_OUTPUT_CLK == "CLK0" ? held : product;
-endmodule
-""".format(
-    ports=", ".join(
-        [*(f"input {name}{n}" for name in "ABC" for n in range(18)), *(f"output P{n}" for n in range(36))]
-    ),
-    **{name.lower(): ", ".join(f"{name}{n}" for n in reversed(range(bits))) for name, bits in (("A", 18), ("B", 18), ("P", 36))},
-)
 HEAD = """module top(input clk, rst, go, input [3:0] a, b, output [7:0] y);
   reg [3:0] s, t; always @(posedge clk) {s, t} <= {a, b};
 """
@@ -74,10 +60,9 @@ def packed(body: str, folder: Path) -> tuple[list[dict], int]:
 
 def same(folder: Path) -> None:
     """Prove that the packed netlist does in every cycle what the source does, from registers that hold 0 on."""
-    (folder / "model.v").write_text(MODEL)
     yosys(
         "read_verilog top.v; prep -top top; design -stash source; read_json packed.json; delete t:$scopeinfo; "
-        "read_verilog model.v; read_verilog -nooverwrite +/ecp5/cells_sim.v; hierarchy -top top; proc; flatten; opt -full; "
+        f"read_verilog {CELLS}; read_verilog -nooverwrite +/ecp5/cells_sim.v; hierarchy -top top; proc; flatten; opt -full; "
         "rename top packed; design -copy-from source -as source top; miter -equiv -flatten -make_outputs source packed both; "
         "hierarchy -top both; sat -verify -prove trigger 0 -seq 1 -set-init-zero -tempinduct -maxsteps 4 both", folder,
     )
