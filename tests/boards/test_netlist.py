@@ -35,7 +35,7 @@ def test_a_small_core_runs_programs_as_its_source():
     # The same with sums for products, those of addresses too: so they matter, and what is wrong is found.
     wrong = text.replace("* $signed(", "+ $signed(")
     assert wrong != text
-    with pytest.raises((AssertionError, ProgramFault), match="leaves other bytes|outside its scratchpad"):
+    with pytest.raises((AssertionError, ProgramFault), match=r"leaves other bytes|outside its scratchpad"):
         compare(params, SMALL, netlist_library(params, wrong), random_cases(params, 0, 40))
 
 
