@@ -77,6 +77,7 @@ class Accuracy:
     agree   : of each output that names a class, for how many of the samples both models name the same
     left    : the nodes that stay in floating point
     layers  : those with weights, in order
+    reasons : why each of `left` stays in floating point
     """
 
     name: str
@@ -86,6 +87,7 @@ class Accuracy:
     agree: dict[str, int] = field(default_factory=dict)
     left: list[str] = field(default_factory=list)
     layers: list[Layer] = field(default_factory=list)
+    reasons: dict[str, str] = field(default_factory=dict)
 
     @property
     def weight_bytes(self) -> int:
@@ -104,7 +106,8 @@ class Accuracy:
     def to_dict(self) -> dict[str, Any]:
         """Return plain data, for JSON."""
         return {
-            "name": self.name, "samples": self.samples, "agreement": self.agreement, "float_nodes": self.left,
+            "name": self.name, "samples": self.samples, "agreement": self.agreement,
+            "float_nodes": self.left, "reasons": self.reasons,
             "worst": [value.name for value in self.worst()],
             "layers": [asdict(layer) for layer in self.layers], "weight_bytes": self.weight_bytes,
             "values": [{"name": v.name, "op": v.op, "scale": v.scale, "decibels": v.decibels} for v in self.values],
@@ -131,10 +134,22 @@ class Accuracy:
             found.add_row(plain(value.name), plain(value.op), scale, f"{value.decibels:.1f}", same)
         return found
 
+    def left_lines(self) -> list[str]:
+        """Return a line for each reason why nodes stay in floating point, with their names."""
+        from vtakit.base.text import counted, one_line
+
+        grouped: dict[str, list[str]] = {}
+        for name, why in self.reasons.items():
+            grouped.setdefault(why, []).append(one_line(name))
+        return [f"{counted(len(names), 'node stays', 'nodes stay')} in floating point, since {why}: {', '.join(names)}"
+                for why, names in grouped.items()]
+
     def __str__(self) -> str:
         from rich.console import Console
 
         console = Console(width=120, color_system=None)
         with console.capture() as captured:
             console.print(self.table())
+            for line in self.left_lines():
+                console.print(line, markup=False, highlight=False)
         return captured.get()

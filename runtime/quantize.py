@@ -18,10 +18,10 @@ from vtakit.compiler.quantize.errors import QuantizeError
 from vtakit.compiler.quantize.network import Network, activations_first, channel_axis, fold_batch_norms
 from vtakit.compiler.quantize.plan import Plan, plan_of
 from vtakit.compiler.quantize.ranges import BITS as ACTIVATION_BITS
-from vtakit.compiler.quantize.ranges import DEFAULT_METHOD, METHODS, Histogram, Method
+from vtakit.compiler.quantize.ranges import DEFAULT_METHOD, METHODS, Histogram, Method, range_of
 from vtakit.compiler.quantize.samples import Port, Samples, samples_of
 from vtakit.compiler.quantize.scales import lifted, scales_of
-from vtakit.compiler.quantize.weights import BITS, Weights, most_of, power_of_two_weights, quantized_weights
+from vtakit.compiler.quantize.weights import BITS, Weights, power_of_two_weights, quantized_weights
 from vtakit.compiler.quantize.write import Writer
 from vtakit.runtime.accuracy import Accuracy, Compared
 from vtakit.runtime.bits import Keep, choose_bits
@@ -63,7 +63,7 @@ class Quantized:
 def quantize(
     model: "str | Path | onnx.ModelProto | torch.export.ExportedProgram",
     calibration: "Mapping[str, Any] | npt.ArrayLike | str | Path", *,
-    weights: int = 8, activations: int = 8, keep: Keep = 0, power_of_two: bool = False,
+    weights: int = 8, activations: int = 8, keep: Keep = 0, power_of_two: bool = False, symmetric: bool = False,
     method: Method = DEFAULT_METHOD, bias_correction: bool = True,
     evaluation: "Mapping[str, Any] | npt.ArrayLike | str | Path | None" = None, progress: Progress | None = None,
 ) -> Quantized:
@@ -78,6 +78,7 @@ def quantize(
     keep            : layers whose weights stay at 8 bits: their names, or how many of the most sensitive (`vtakit.runtime.bits`)
     power_of_two    : all scales are powers of two, and a layer's weights have one: a requantization is then a shift, which
                       devices of the published instruction set have (docs/original.md); less exact than a scale for each channel
+    symmetric       : activations have no zero points; else those whose range is not symmetric, as behind a Relu, have one
     method          : how a range is chosen from the samples' values (see `vtakit.compiler.quantize.ranges`)
     bias_correction : add to biases the mean shift of the sums that rounding the weights causes. Source: Nagel et al.,
                       "Data-free quantization through weight equalization and bias correction" (ICCV 2019), section 4.2
@@ -94,6 +95,8 @@ def quantize(
                             f"{', '.join(map(str, ACTIVATION_BITS))}")
     if not isinstance(power_of_two, bool):
         raise QuantizeError(f"power_of_two={power_of_two!r:.40} must be True or False")
+    if not isinstance(symmetric, bool):
+        raise QuantizeError(f"symmetric={symmetric!r:.40} must be True or False")
     if method not in METHODS:
         raise QuantizeError(f"method={method!r} is no way to choose a range: {one_of(tuple(METHODS), method)}")
     exported = named_program(model)
@@ -109,6 +112,7 @@ def quantize(
     shapes = shapes_of(real)
     plan = plan_of(network, shapes)
     plan.activations, plan.powers = activations, power_of_two
+    plan.symmetric = symmetric or power_of_two or activations < 8
     if not plan.anchors:
         raise QuantizeError(f"the model {name!r} has nothing to quantize: no Conv, ConvTranspose, Gemm or MatMul with constant "
                             "weights on float32 data")
@@ -117,11 +121,12 @@ def quantize(
     layers = choose_bits(network, plan, weights, keep, lambda model: Values(fixed(model, samples), outputs, shapes), samples, say)
     values = Values(real, [*plan.observed, *outputs], shapes)
     ranges, means = _observed(values, network, plan, shapes, samples, say)
-    limits = {name: METHODS[method](histogram, most_of(activations) + 1) for name, histogram in ranges.items()}
+    limits = {name: range_of(histogram, method, activations, plan.symmetric) for name, histogram in ranges.items()}
     scales = scales_of(network, plan, limits, shapes)
     numbers = _weights(network, plan, scales)
     biases = _biases(network, plan, numbers, means if bias_correction else {}, shapes)
-    left = [f"{node.op_type} {node.name or node.output[0]}" for at, node in enumerate(network.nodes) if at not in plan.whole]
+    names = {at: f"{node.op_type} {node.name or node.output[0]}" for at, node in enumerate(network.nodes)}
+    reasons = {names[at]: why for at, why in sorted(plan.left.items())}
     makers = {out: node.op_type for node in network.nodes for out in node.output}
     writer = Writer(network, plan, scales)
     made = writer.write(numbers, biases)
@@ -130,7 +135,7 @@ def quantize(
     pairs = {each: writer.result[each] for each in plan.values if writer.result[each] in known} | {each: each for each in outputs}
     given = {each: scales[plan.root(each)] for each in plan.values}
     compared = [Compared(each, makers.get(each, "input"), given.get(each, 0.0)) for each in pairs]
-    accuracy = Accuracy(name, compared, outputs, left=left, layers=layers)
+    accuracy = Accuracy(name, compared, outputs, left=list(reasons), layers=layers, reasons=reasons)
     accuracy.agree = {each: 0 for each in outputs if len(shapes[each]) == 2 and shapes[each][1] > 1}
     _compare(accuracy, values, Values(whole, pairs.values(), known), pairs, tested, say)
     return Quantized(made, accuracy, given)
@@ -199,8 +204,8 @@ def _weights(network: Network, plan: Plan, scales: Mapping[str, float]) -> dict[
             continue
         found[at] = quantized_weights(
             network.constants[node.input[1]], channel_axis(node), scales[plan.root(node.input[0])], bias, skips.get(at),
-            scales[plan.root(plan.ends[at])], lifted=lifted(network, plan, at), bits=plan.bits[at],
-            highest=plan.highest.get(at))
+            scales[plan.root(plan.ends[at])], lifted=lifted(network, plan, at, scales), bits=plan.bits[at],
+            highest=plan.highest.get(at), zero=plan.zeros[plan.root(plan.ends[at])])
     return found
 
 

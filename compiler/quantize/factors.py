@@ -11,35 +11,38 @@ from vtakit.compiler.nn.numbers.fixed import MOST_SHIFT, MULTIPLIER_BITS, fixed_
 
 Floats = npt.NDArray[np.float64]
 
-FACTOR_BITS = 9  # so few that multiples of 2**-17 or so are rounded, and so many that of odd ones no middle lies between bounds
+FACTOR_BITS = 10  # so few that multiples of 2**-17 or so are rounded, and so many that of odd ones no middle lies between bounds
+SYMMETRIC_BITS = 9  # the same of results without a zero point
 SHORT_BITS = 3  # of the factors of layers whose sums are lifted: results are multiples of 2**-12 or so
 PARTS = 32  # of a unit of the sums, in which a bias that lifts them counts
 MOST_LIFT = 12  # of them: a quantized bias is read as the next integer below, also where float32 has rounded it
-TRIED = 6  # factors, from the next on
+TRIED = 24  # factors, from the next on: up to 5 % coarser
 TOLERANCE = 2.0**-20  # of a quotient of two float32 scales that is meant to be a number
 MOST_PART = 15  # of a unit of a sum of two values
 COARSER = 1.2  # by which a scale may be made coarser for its quotient to another
 MOST_NUMERATOR = 1 << 10  # of such a quotient
 
 
-def held(ratio: Floats, place: int = 0) -> Floats:
-    """The factors next to ratios that are an odd number of nine bits times a power of two.
+def held(ratio: Floats, place: int = 0, bits: int = FACTOR_BITS) -> Floats:
+    """The factors next to ratios that are an odd number of so many bits times a power of two.
 
-    Of such a number no multiple between the bounds of int8 lies in the middle between two integers.
+    Of ten bits no multiple from -255 to 255, as far as a zero point lets results reach, is a half; of nine none from -128 to
+    127.
 
     place : 0 for the next, 1 for that above it and so on, within the same power of two
     """
     _, exponent = np.frexp(ratio)
-    step = np.ldexp(1.0, exponent - FACTOR_BITS)
+    step = np.ldexp(1.0, exponent - bits)
     number = 2 * (np.floor(ratio / step / 2) + place) + 1
-    found: Floats = np.clip(number, (1 << FACTOR_BITS - 1) + 1, (1 << FACTOR_BITS) - 1) * step
+    found: Floats = np.clip(number, (1 << bits - 1) + 1, (1 << bits) - 1) * step
     return found
 
 
-def fused(ratio: Floats, data_scale: float, result_scale: float) -> npt.NDArray[np.float32]:
+def fused(ratio: Floats, data_scale: float, result_scale: float, zero: int = 0) -> npt.NDArray[np.float32]:
     """Scales of weights for which a layer in integers and onnxruntime's, which is fused to integers too, give the same bytes.
 
     ratio : what one unit of the sums is in quanta of the result, next to which factors are sought
+    zero  : the result's zero point
 
     onnxruntime multiplies sums by ``data_scale * scale / result_scale``, in float32. Where no scale is found for which the bytes
     are shown to be the same, results that differ are a few in a million.
@@ -50,18 +53,18 @@ def fused(ratio: Floats, data_scale: float, result_scale: float) -> npt.NDArray[
         near = (factor * result_scale / data_scale).astype(np.float32)
         for scale in (near, np.nextafter(near, np.float32(np.inf)), np.nextafter(near, np.float32(0))):
             tried.append(scale)
-            good.append(alike(factor, np.float32(data_scale) * scale / np.float32(result_scale)))
+            good.append(alike(factor, np.float32(data_scale) * scale / np.float32(result_scale), zero))
     found: npt.NDArray[np.float32] = np.select(good, tried, tried[0])
     return found
 
 
-def alike(factor: Floats, single: npt.NDArray[np.float32]) -> npt.NDArray[np.bool_]:
-    """Return whether an odd factor of nine bits and one product in float32 round all sums to the same int8 numbers.
+def alike(factor: Floats, single: npt.NDArray[np.float32], zero: int = 0) -> npt.NDArray[np.bool_]:
+    """Return whether an odd factor of ten bits and one product in float32 round all sums to the same int8 numbers.
 
     Both are steps that rise with the sum, so they are the same if they rise at the same sums.
     """
-    middles = np.arange(-128, 127) + 0.5
-    first = np.ceil(middles / factor[..., None])  # never next to an integer: the quotient of a half and nine bits
+    middles = np.arange(-128, 127) - zero + 0.5
+    first = np.ceil(middles / factor[..., None])  # never next to an integer: the quotient of a half and ten bits
     above, below = (np.rint((first - back).astype(np.float32) * single[..., None]) for back in (0, 1))
     found: npt.NDArray[np.bool_] = ((above > middles) & (below < middles)).all(-1)
     return found

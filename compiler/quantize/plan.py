@@ -23,6 +23,10 @@ MOVES = (
     "MaxPool", "GlobalMaxPool", "Flatten", "Reshape", "Squeeze", "Unsqueeze", "Transpose", "Concat", "Resize", "Pad", "Slice",
     "Identity", "Dropout",
 )
+FUNCTIONS = (  # of each element; of int8 numbers, tables of 256 entries
+    "Sigmoid", "Tanh", "HardSwish", "HardSigmoid", "Gelu", "Erf", "Elu", "Selu", "Celu", "LeakyRelu", "Softplus", "Softsign",
+    "Mish", "Swish", "Exp", "Abs", "Neg", "Sqrt", "Pow", "Relu", "Clip", "Add", "Sub", "Mul", "Div",
+)
 COORDINATES = ("asymmetric", "half_pixel", "pytorch_half_pixel", "align_corners")
 
 
@@ -31,6 +35,7 @@ class _Open(Enum):
 
     SUMS = "a bias, a residual, an activation"
     SUMMED = "an activation"
+    FUNCTION = "nothing: it is a function of each element of an int8 value"
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +64,10 @@ class Plan:
     bits      : of a weight, by the number of its anchor
     highest   : its greatest integer, where that is less than the bits hold, by the same number
     activations : their bits
+    symmetric : the zero points of activations are all 0
+    zeros     : zero points, by the root of values with one scale
+    left      : why a node stays in floating point, by its number
+    tables    : nodes that compute a table of 256 entries, by number
     powers    : all scales are powers of two, and a layer's weights have one, so that a requantization is one shift
     """
 
@@ -73,6 +82,10 @@ class Plan:
     highest: dict[int, int] = field(default_factory=dict)
     activations: int = 8
     powers: bool = False
+    symmetric: bool = False
+    zeros: dict[str, int] = field(default_factory=dict)
+    left: dict[int, str] = field(default_factory=dict)
+    tables: set[int] = field(default_factory=set)
 
     @property
     def observed(self) -> tuple[str, ...]:
@@ -102,15 +115,66 @@ class _Planner:
         self.open: dict[str, tuple[_Open, int]] = {}  # what ends a layer so far: what may follow, and the layer's first node
         self.readers = network.readers()
         self.nodes = list(network.nodes)
+        self.source: dict[str, str] = {}  # the int8 value that a value is a function of, element by element
+        self.chain: dict[str, set[int]] = {}  # the nodes of that function
 
     def plan(self) -> Plan:
         for number, node in enumerate(self.nodes):
-            if not self.node(number, node):
+            if not self.node(number, node) and not self.function(number, node):
+                self.found.left.setdefault(number, self.reason(node))
                 for name in node.input:
-                    self.close(name)
+                    self.close(name, quantize=name not in self.source)
         for name in [*self.open]:
-            self.close(name)
+            self.close(name, quantize=name not in self.source)
+        for chain in self.chain.values():
+            for number in chain - self.found.tables:
+                self.found.left.setdefault(number, "its result is read by floating-point operators only")
         return self.found
+
+    def no(self, number: int, why: str) -> bool:
+        """Note why a node stays in floating point; return False."""
+        self.found.left[number] = why
+        return False
+
+    def reason(self, node: "onnx.NodeProto") -> str:
+        """Return why a node that no rule takes stays in floating point."""
+        if node.domain:
+            return f"operators of the domain {node.domain} are not quantized"
+        if any(node.output[1:]):
+            return "it has several results"
+        if node.output[0] not in self.shapes:
+            return "the shape of its result is not known beforehand, or it is not float32"
+        real = [name for name in node.input
+                if name in self.shapes and not self.is_int8(name) and self.network.constant(name) is None]
+        if real and node.op_type in (*MOVES, *FUNCTIONS, "Add", "Mul", "AveragePool", "GlobalAveragePool", "ReduceMean"):
+            return f"it reads the floating-point value {real[0]}"
+        if node.op_type in (*MOVES, *FUNCTIONS, "AveragePool", "GlobalAveragePool", "ReduceMean"):
+            return f"this form of {node.op_type} has no integer form"
+        return f"{node.op_type} has no integer form"
+
+    def function(self, number: int, node: "onnx.NodeProto") -> bool:
+        """Return whether a node is a function of each element of one int8 value; if so, its result may become a table."""
+        made = node.output[0]
+        if node.domain or node.op_type not in FUNCTIONS or made not in self.shapes or any(node.output[1:]):
+            return False
+        read, chain = set(), {number}
+        for name in filter(None, node.input):
+            known = self.network.constant(name)
+            if known is not None and known.size == 1:
+                continue
+            if known is not None or self.shapes.get(name) != self.shapes[made]:
+                return False
+            read.add(self.source.get(name, name))
+            chain |= self.chain.get(name, set())
+        if len(read) != 1:
+            return False
+        (data,) = read
+        if not self.is_int8(data) or self.network.constant(data) is not None:
+            return False
+        self.close(data)
+        self.source[made], self.chain[made] = data, chain
+        self.open[made] = (_Open.FUNCTION, number)
+        return True
 
     def node(self, number: int, node: "onnx.NodeProto") -> bool:
         """Return whether a node computes on int8; if so, mark its result as open or quantized."""
@@ -120,6 +184,8 @@ class _Planner:
             return self.anchor(number, node)
         if node.op_type == "Add":
             return self.add(number, node)
+        if node.op_type == "Mul":
+            return self.product(number, node)
         if node.op_type in ("Relu", "Clip"):
             return self.activation(number, node)
         if node.op_type in ("AveragePool", "GlobalAveragePool", "ReduceMean"):
@@ -130,10 +196,14 @@ class _Planner:
         """Return whether a value is int8, or can be."""
         return name in self.found.values or name in self.open
 
-    def close(self, name: str) -> None:
-        """The layer that a value ends, ends there."""
-        if name in self.open:
-            self.found.ends[self.open.pop(name)[1]] = name
+    def close(self, name: str, quantize: bool = True) -> None:
+        """The layer that a value ends, ends there; a function's result that only floating-point operators read stays as it is."""
+        if name in self.open and quantize:
+            state, number = self.open.pop(name)
+            if state is _Open.FUNCTION:
+                self.found.tables |= self.chain[name]
+            else:
+                self.found.ends[number] = name
             self.found.made.add(name)
             self.found.values[name] = None
 
@@ -158,19 +228,27 @@ class _Planner:
     def anchor(self, number: int, node: "onnx.NodeProto") -> bool:
         data, weight = node.input[0], self.network.constant(node.input[1])
         bias = self.network.constant(node.input[2]) if len(node.input) > 2 and node.input[2] else None
-        if weight is None or weight.dtype != np.float32 or data not in self.shapes or not weight.size:
-            return False
+        if weight is None:
+            return self.no(number, "its weights are computed, not constant")
+        if weight.dtype != np.float32 or not weight.size:
+            return self.no(number, f"its weights are {weight.dtype}, not float32" if weight.size else "it has no weights")
+        if data not in self.shapes:
+            return self.no(number, "the shape of its data is not known beforehand, or they are not float32")
         if len(node.input) > 2 and node.input[2] and bias is None:
-            return False
+            return self.no(number, "its bias is computed, not constant")
         given = attributes(node)
         if node.op_type in ("Gemm", "MatMul"):
             columns = weight.shape[0 if given.get("transB") else -1] if weight.ndim == 2 else -1
             plain = given.get("alpha", 1.0) == given.get("beta", 1.0) == 1 and not given.get("transA")
             fits = bias is None or (bias.size in (1, columns) and bias.shape[-1:] in ((), (1,), (columns,)))
-            if weight.ndim != 2 or len(self.shapes[data]) < 2 or not plain or not fits:
-                return False
+            if weight.ndim != 2 or len(self.shapes[data]) < 2:
+                return self.no(number, "its weights are no matrix, or its data no rows")
+            if not plain:
+                return self.no(number, "it has factors (alpha, beta), or its data are transposed")
+            if not fits:
+                return self.no(number, "its bias differs by row")
         elif node.op_type == "ConvTranspose" and given.get("auto_pad", "NOTSET") not in ("NOTSET", ""):
-            return False
+            return self.no(number, f"a transposed convolution with auto_pad {given['auto_pad']} has no integer form")
         self.begins(number, node, data)
         self.found.anchors.append(number)
         self.found.bits[number] = 8
@@ -185,6 +263,8 @@ class _Planner:
         a, b = node.input
         if a == b or a not in self.shapes or b not in self.shapes or self.shapes[a] != self.shapes[b] or len(self.shapes[a]) < 2:
             return False
+        if self.source.get(a, a) == self.source.get(b, b):
+            return False  # a function of one value
         order = sorted((a, b), key=lambda name: self.open[name][1] if name in self.open else -1)
         skip, acc = order  # the layer that comes last takes the other's result as its residual
         if self.follows(acc, _Open.SUMS) and self.nodes[self.open[acc][1]].op_type in ANCHORS and self.is_int8(skip):
@@ -194,6 +274,19 @@ class _Planner:
                 self.found.residuals[number] = Residual(anchor, acc, skip)
                 return self.goes_on(number, node, acc, _Open.SUMMED)
         if not (self.is_int8(a) and self.is_int8(b)):
+            return False
+        self.begins(number, node, a, b)
+        self.open[node.output[0]] = (_Open.SUMMED, number)
+        return True
+
+    def product(self, number: int, node: "onnx.NodeProto") -> bool:
+        """A product of two int8 values of one shape, or of an image and a number for each of its channels."""
+        shapes = [self.shapes.get(name, ()) for name in node.input]
+        made, (a, b) = self.shapes[node.output[0]], node.input
+        each = (*made[:2], *[1] * (len(made) - 2))
+        if len(made) < 2 or made not in shapes or any(shape not in (made, each) for shape in shapes):
+            return False
+        if not (self.is_int8(a) and self.is_int8(b)) or self.source.get(a, a) == self.source.get(b, b):
             return False
         self.begins(number, node, a, b)
         self.open[node.output[0]] = (_Open.SUMMED, number)
@@ -216,6 +309,8 @@ class _Planner:
             return False
         if self.follows(data, _Open.SUMS, _Open.SUMMED):
             return self.goes_on(number, node, data, _Open.SUMMED)
+        if data in self.source and data not in self.found.values:
+            return False  # a part of the function
         if not self.is_int8(data) or len(self.shapes.get(data, ())) < 2:
             return False
         self.begins(number, node, data)

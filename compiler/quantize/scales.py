@@ -1,34 +1,47 @@
 """Scales of int8 values, and the quotients between them for which integers and float32 round alike."""
 
 from collections.abc import Mapping
+from functools import reduce
 from math import prod
+from operator import or_
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from vtakit.compiler.quantize.factors import held, proportion, quotient
+from vtakit.compiler.quantize.factors import SYMMETRIC_BITS, held, proportion, quotient
 from vtakit.compiler.quantize.network import Network, attributes, channel_axis
 from vtakit.compiler.quantize.plan import Plan, Shapes
+from vtakit.compiler.quantize.ranges import Range
 from vtakit.compiler.quantize.weights import NOTHING, fits_residual, least_scale, most_of, power_above
 
 if TYPE_CHECKING:
     import onnx
 
+LAST = 254  # steps of a range with a zero point, from -127 on
 OF_ZEROS = 1e-8  # the scale of a value that is always 0
+CUT = 0.01  # of a step, by which a bound cuts off some of int8's range
+ONE_SIDED = 0.95  # a range so near to a symmetric one, as a share of its width, has the zero point 0
 
 
-def scales_of(network: Network, plan: Plan, limits: Mapping[str, float], shapes: Shapes) -> dict[str, float]:
-    """Return the scales of the plan's int8 values, by the root of values with one scale.
+def scales_of(network: Network, plan: Plan, limits: Mapping[str, Range], shapes: Shapes) -> dict[str, float]:
+    """Return the scales of the plan's int8 values, by the root of values with one scale; the plan gets their zero points.
 
     Residuals that do not fit their layer are removed from the plan.
 
-    limits : the greatest magnitude of each of the plan's observed values that int8 should hold
+    limits : the range of each of the plan's observed values that int8 should hold
     """
+    def whole(name: str) -> Range:
+        return reduce(or_, [limits[each] for each in limits if plan.root(each) == plan.root(name)])
+
     def first(name: str) -> float:
-        most = max(limits[each] for each in limits if plan.root(each) == plan.root(name))
-        scale = most / most_of(plan.activations) if most > NOTHING else OF_ZEROS
+        held = whole(name)
+        if held.most <= NOTHING:
+            return power_above(OF_ZEROS) if plan.powers else _single(OF_ZEROS)
+        sided = _sided(plan, held) and plan.root(name) not in even
+        scale = (held.high - held.low) / LAST if sided else held.most / most_of(plan.activations)
         return power_above(scale) if plan.powers else _single(scale)
     nodes = list(network.nodes)
+    even: set[str] = set()  # what sums, means and products of int8 make: a zero point would bring roundings nearer to halves
     for number, residual in list(plan.residuals.items()):
         node = nodes[residual.anchor]
         weight = network.constants[node.input[1]]
@@ -39,24 +52,54 @@ def scales_of(network: Network, plan: Plan, limits: Mapping[str, float], shapes:
             plan.values[residual.acc] = None
             plan.made.add(residual.acc)
             plan.ends[residual.anchor] = residual.acc
+    for number in plan.ends.keys() - set(plan.anchors):
+        added = nodes[number].input if nodes[number].op_type == "Add" else ()
+        even |= {plan.root(name) for name in (*added, plan.ends[number])}
     scales = {plan.root(name): first(name) for name in plan.values}
-    return scales if plan.powers else _Quotients(network, plan, scales, shapes).settled()
+    if not plan.powers:
+        scales = _Quotients(network, plan, scales, shapes).settled()
+    plan.zeros = {root: 0 if root in even else _zero(plan, whole(root), scale) for root, scale in scales.items()}
+    return scales
 
 
-def lifted(network: Network, plan: Plan, at: int) -> bool:
+def _sided(plan: Plan, held: Range) -> bool:
+    """Return whether a range is worth a zero point."""
+    return not plan.symmetric and held.high - held.low < ONE_SIDED * 2 * held.most
+
+
+def _zero(plan: Plan, held: Range, scale: float) -> int:
+    """Return the zero point with which a range lies in the middle of int8, or near its end where it ends at 0.
+
+    Where it begins at 0 the zero point is -127, not -128: onnxruntime drops a Relu that cuts nothing off and computes the
+    layer in integers, where a factor of few bits and a bias of parts (`lifted`) do not decide roundings.
+    """
+    if held.most <= NOTHING or not _sided(plan, held):
+        return 0
+    if not held.low or not held.high:
+        return 127 if held.low else -127
+    return int(np.clip(np.rint(-0.5 - (held.high + held.low) / 2 / scale), -128, 127))
+
+
+def lifted(network: Network, plan: Plan, at: int, scales: Mapping[str, float]) -> bool:
     """Return whether an anchor's bias need not be a whole number of its sums.
 
     It has one, and runtimes do not take the layer for one in integers, whose bias would have the sums' unit: their patterns are a
-    convolution or product right before its QuantizeLinear, also with a Clip between them that does not reach into int8's range.
+    convolution or product right before its QuantizeLinear, also with a Relu or Clip between them that cuts off nothing.
     """
     node, makers = list(network.nodes)[at], {name: node for node in network.nodes for name in node.output}
     if node.op_type in ("ConvTranspose", "MatMul"):
         return node.op_type == "ConvTranspose"
     end = plan.ends[at]
+    scale, zero = scales[plan.root(end)], plan.zeros[plan.root(end)]
     while end != node.output[0]:
         maker = makers[end]
-        low = network.constant(maker.input[1]) if len(maker.input) > 1 and maker.input[1] else None
-        if maker.op_type != "Clip" or (low is not None and low.min() >= 0):
+        if maker.op_type not in ("Clip", "Relu"):
+            return True
+        low, high = (network.constant(name) if name else None for name in [*maker.input[1:], "", ""][:2])
+        if maker.op_type == "Relu":
+            low = np.zeros(())
+        cut = low is not None and low.min() > scale * (-128 - zero) + CUT * scale
+        if cut or (high is not None and high.max() < scale * (127 - zero) - CUT * scale):
             return True
         end = maker.input[0]
     return False
@@ -80,9 +123,12 @@ class _Quotients:
                 self.residual(number)
             elif number in self.plan.ends and number not in self.plan.anchors:
                 result = self.plan.root(self.plan.ends[number])
-                data = [self.plan.root(name) for name in node.input[:2 if node.op_type == "Add" else 1]]
+                data = [self.plan.root(name) for name in node.input[:2 if node.op_type in ("Add", "Mul") else 1]]
                 if node.op_type == "Add":
                     self.sum(data[0], data[1], result)
+                elif node.op_type == "Mul":
+                    self.rounded(self.scales[data[0]] * self.scales[data[1]], data[0], result)
+                    self.fixed.add(data[1])
                 else:
                     self.scaled(data[0], 1 / self.window(node), result)
         return self.scales
@@ -91,7 +137,7 @@ class _Quotients:
         residual = self.plan.residuals[number]
         node, at = self.nodes[residual.anchor], residual.anchor
         skip, result = self.plan.root(residual.skip), self.plan.root(self.plan.ends[at])
-        if skip == result or result in self.fixed or not lifted(self.network, self.plan, at):
+        if skip == result or result in self.fixed or node.op_type == "MatMul":
             return
         data = self.scales[self.plan.root(node.input[0])]
         bias = self.network.constants[node.input[2]] if len(node.input) > 2 and node.input[2] else None
@@ -119,7 +165,7 @@ class _Quotients:
     def rounded(self, unit: float, data: str, result: str) -> None:
         """Multiples of a unit that depends on the scale of some data."""
         if data != result and result not in self.fixed:
-            self.scales[result] = _single(unit / float(held(np.asarray(unit / self.scales[result]))))
+            self.scales[result] = _single(unit / float(held(np.asarray(unit / self.scales[result]), bits=SYMMETRIC_BITS)))
         self.fixed |= {data, result}
 
     def window(self, node: "onnx.NodeProto") -> int:

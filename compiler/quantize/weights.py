@@ -125,6 +125,7 @@ def integers(quotient: npt.NDArray[Any], bits: int, highest: int | None = None) 
 def quantized_weights(
     weight: npt.NDArray[Any], axis: int | None, data_scale: float, bias: npt.NDArray[Any] | None, skip_scale: float | None,
     result_scale: float | None = None, *, lifted: bool = False, bits: int = 8, highest: int | None = None,
+    zero: int = 0,
 ) -> Weights:
     """The weights of an anchor, with a scale for each index of an axis, or one for all where that is None.
 
@@ -135,6 +136,7 @@ def quantized_weights(
                    requantization has next to exactly
     lifted       : whether the layer's bias may be more than a whole number of sums
     bits, highest : of a weight, and its greatest integer if that is less than theirs
+    zero         : the result's zero point
     """
     scale = least_scale(weight, axis, data_scale, bias, lifted, bits, highest)
     if result_scale is not None and lifted:
@@ -149,7 +151,7 @@ def quantized_weights(
         scale = skip_scale / (data_scale * (units if result_scale is None else _best_factors(units, skip_scale / result_scale)))
     elif result_scale is not None:
         ratio = data_scale * scale / result_scale
-        scale = np.where(reached(held(ratio)), fused(ratio, data_scale, result_scale), scale)
+        scale = np.where(reached(held(ratio)), fused(ratio, data_scale, result_scale, zero), scale)
     return _rounded(weight, axis, scale, bits, highest)
 
 

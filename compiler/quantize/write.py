@@ -66,7 +66,7 @@ class Writer:
 
         names = [self.network.new_name(f"{name}{end}") for end in ("_scale", "_zero_point", "_QuantizeLinear_Output")]
         self.network.constants[names[0]] = np.asarray(self.scales[self.plan.root(name)], np.float32)
-        self.network.constants[names[1]] = np.zeros((), np.int8)
+        self.network.constants[names[1]] = np.asarray(self.plan.zeros[self.plan.root(name)], np.int8)
         source, most = self.source[name], most_of(self.plan.activations)
         if self.plan.activations < 8 and name not in self.moved:  # the greatest numbers of fewer bits are bounds
             clipped, *bounds = (self.network.new_name(f"{name}{end}") for end in ("_Clip_Output", "_low", "_high"))

@@ -41,6 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                         help="layers whose weights keep 8 bits: how many, of those that lose most, or names (default: 0)")
     parser.add_argument("--power-of-two", action="store_true",
                         help="scales are powers of two, one for each layer's weights: for devices that requantize by shifts")
+    parser.add_argument("--symmetric", action="store_true", help="activations have no zero points")
     parser.add_argument("--method", default=_METHODS[0], help=f"how a range is chosen: {', '.join(_METHODS)} (default: mse)")
     parser.add_argument("--no-bias-correction", action="store_true", help="do not correct biases for the rounding of the weights")
     parser.add_argument("--json", type=Path, metavar="REPORT.json", help="file for the accuracy of every value")
@@ -61,16 +62,17 @@ def run(args: argparse.Namespace) -> int:
         task = bar.add_task(f"compiling {one_line(args.model.name)}", total=None)
         found = quantize(
             args.model, args.calibration, weights=args.weights, activations=args.activations, keep=keep,
-            power_of_two=args.power_of_two, method=args.method, bias_correction=not args.no_bias_correction,
-            evaluation=args.evaluation,
+            power_of_two=args.power_of_two, symmetric=args.symmetric, method=args.method,
+            bias_correction=not args.no_bias_correction, evaluation=args.evaluation,
             progress=lambda what, done, count: bar.update(task, description=what, completed=done, total=count),
         )
     found.save(args.output)
     if args.json is not None:
         write_bytes(args.json, (json.dumps(found.accuracy.to_dict(), indent=2) + "\n").encode(), "the report")
     console(soft_wrap=True).print(found.accuracy.table())
-    left = ", ".join(map(one_line, found.accuracy.left))
-    say(f"{counted(len(found.scales), 'value is', 'values are')} int8" + (f"; in floating point stay {left}" if left else ""))
+    say(f"{counted(len(found.scales), 'value is', 'values are')} int8")
+    for line in found.accuracy.left_lines():
+        say(line)
     if args.weights < 8:
         say(_bits(found.accuracy, args.weights))
     isa = " --isa original" if args.power_of_two else ""

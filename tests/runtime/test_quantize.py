@@ -124,19 +124,63 @@ def test_bias_correction_keeps_the_mean():
 def test_what_cannot_be_quantized_stays_in_floating_point():
     net = Layers(0, size=6)
     x = net.conv("x", 4)
-    x = net.add("Sigmoid", [x], net.shapes[x])
+    x = net.add("Sin", [x], net.shapes[x])
     x = net.concat(net.conv(x, 4), x)
     net.conv(x, 3)
     made = vtakit.quantize(net.model("N"), net.inputs(4))
-    assert made.accuracy.left == ["Sigmoid sigmoid1"]
+    assert made.accuracy.left == ["Sin sin1"]
+    assert made.accuracy.reasons == {"Sin sin1": "Sin has no integer form"}
     onnx.checker.check_model(made.model, full_check=True)
     kinds = [node.op for node in integer_form(import_model(made.model)).nodes]
     assert kinds.count("conv_integer") == 3
-    assert kinds.count("sigmoid") == kinds.count("concat") == 1
+    assert kinds.count("sin") == kinds.count("concat") == 1
     assert kinds.count("quantize_linear") == 2  # of the input, and of what the sigmoid makes
     x = net.inputs(1)
     got, (want,) = vtakit.compile(made.model).run({"x": x})["y"], onnxruntime_of(made.model).run(None, {"x": x})
     assert np.abs(got - want).max() <= 1.01 * quantum_of(made.model)
+
+
+def test_functions_of_each_element_and_products_are_integers():
+    """As of a block of MobileNet v3: a hard swish, and channels multiplied by a hard sigmoid of their means."""
+    net = Layers(0, size=8)
+    x = net.conv("x", 8)
+    x = net.add("HardSwish", [x], net.shapes[x])
+    gate = net.conv(net.add("GlobalAveragePool", [x], (1, 8, 1, 1)), 8, 1)
+    gate = net.add("HardSigmoid", [gate], net.shapes[gate])
+    net.conv(net.add("Mul", [x, gate], net.shapes[x]), 4)
+    made = vtakit.quantize(net.model("N"), net.inputs(8))
+    assert made.accuracy.left == []
+    kinds = [node.op for node in integer_form(import_model(made.model)).nodes]
+    assert kinds.count("lookup") == 2
+    assert kinds.count("mul_integer") == 1
+    assert kinds.count("conv_integer") == 3
+    x = net.inputs(4, seed=3)
+    session = onnxruntime_of(made.model)
+    module = vtakit.compile(made.model)
+    for each in x[:, None]:
+        off = np.abs(module.run({"x": each})["y"] - session.run(None, {"x": each})[0])
+        assert off.max() <= 1.01 * quantum_of(made.model)
+
+
+def test_what_follows_a_relu_has_a_zero_point_and_twice_the_levels():
+    made, plain = (vtakit.quantize(FLOAT, SAMPLES, symmetric=symmetric) for symmetric in (False, True))
+    zeros = {t.name: int(onnx.numpy_helper.to_array(t)) for t in made.model.graph.initializer if t.name.endswith("_zero_point")}
+    assert list(zeros.values()).count(-127) >= 4
+    assert not any(onnx.numpy_helper.to_array(t).any() for t in plain.model.graph.initializer if t.name.endswith("_zero_point"))
+    ends = [next(value.decibels for value in each.accuracy.values if value.name == "y") for each in (made, plain)]
+    assert ends[0] > ends[1] + 1
+
+
+def test_reasons_are_said_by_layer():
+    net = Layers(0, size=6)
+    x = net.conv("x", 4)
+    net.constants["axes"] = np.array([1])
+    x = net.add("Softmax", [x], net.shapes[x], axis=1)
+    net.conv(net.add("Sin", [x], net.shapes[x]), 3)
+    made = vtakit.quantize(net.model("N"), net.inputs(4))
+    assert list(made.accuracy.reasons.values()) == ["Softmax has no integer form", "Sin has no integer form"]
+    assert "1 node stays in floating point, since Softmax has no integer form: Softmax" in str(made)
+    assert made.accuracy.to_dict()["reasons"] == made.accuracy.reasons
 
 
 def test_a_generator_is_in_integers_from_rows_to_images():

@@ -9,45 +9,47 @@ from vtakit.compiler.quantize.factors import COARSER, PARTS, alike, fused, held,
 RNG = np.random.default_rng(0)
 
 
-def half_up(sums: np.ndarray, factor: float) -> np.ndarray:
-    """Sums as int8, as the accelerator rounds them."""
+def half_up(sums: np.ndarray, factor: float, zero: int = 0) -> np.ndarray:
+    """Sums as int8 less the zero point, as the accelerator rounds them."""
     (number,), (shift,) = fixed_point(np.array([factor]), 16, 63)
-    return np.clip(sums * number + (1 << shift >> 1) >> shift, -128, 127)
+    return np.clip(sums * number + (1 << shift >> 1) >> shift, -128 - zero, 127 - zero)
 
 
 def test_no_result_lies_in_the_middle_between_two_integers():
-    """Factors are odd numbers of nine bits times a power of two, so that only what is clipped can be a half."""
+    """Factors are odd numbers of ten bits times a power of two, so that only what is clipped can be a half."""
     ratios = np.exp(np.random.default_rng(5).uniform(-10, 1, 300))
     found = held(ratios)
-    assert np.all(np.abs(found / ratios - 1) <= 1 / 256)
-    whole, shift = fixed_point(found, 9, 63)
-    assert np.all((whole % 2 == 1) & (whole > 256))
+    assert np.all(np.abs(found / ratios - 1) <= 1 / 512)
+    whole, shift = fixed_point(found, 10, 63)
+    assert np.all((whole % 2 == 1) & (whole > 512))
     np.testing.assert_array_equal(whole / 2.0**shift, found)
     for factor, down in zip(whole[:20], shift[:20], strict=True):
         sums = np.arange(-(1 << min(int(down), 20)), 1 << min(int(down), 20))
         twice = sums * factor * 2
         halves = sums[(twice >> down << down == twice) & (twice >> down & 1 == 1)]
-        assert not np.any(np.abs(halves * (factor / 2.0**down)) < 128)
+        assert not np.any(np.abs(halves * (factor / 2.0**down)) < 256)
 
 
+@pytest.mark.parametrize("zero", [0, -128, 50])
 @pytest.mark.parametrize("exponent", [-10, -6, -1])
-def test_factors_that_are_alike_round_every_sum_alike(exponent):
-    sums = np.arange(-1 << 18, 1 << 18)
-    factors = held(np.ldexp(RNG.uniform(0.5, 1, 60), exponent))
-    singles = (factors * RNG.choice([1, 1 - 1e-7, 1 + 3e-7, 1 + 1e-5], 60)).astype(np.float32)
-    for factor, single, said in zip(factors, singles, alike(factors, singles), strict=True):
-        floats = np.clip(np.rint(sums.astype(np.float32) * single), -128, 127)
-        assert said == np.array_equal(half_up(sums, factor), floats)
+def test_factors_that_are_alike_round_every_sum_alike(exponent, zero):
+    sums = np.arange(-1 << 19, 1 << 20)
+    factors = held(np.ldexp(RNG.uniform(0.5, 1, 12), exponent))
+    singles = (factors * RNG.choice([1, 1 - 1e-7, 1 + 3e-7, 1 + 1e-5], 12)).astype(np.float32)
+    for factor, single, said in zip(factors, singles, alike(factors, singles, zero), strict=True):
+        floats = np.clip(np.rint(sums.astype(np.float32) * single), -128 - zero, 127 - zero)
+        assert said == np.array_equal(half_up(sums, factor, zero), floats)
 
 
-def test_fused_layers_have_scales_that_are_alike():
+@pytest.mark.parametrize("zero", [0, -128, 90])
+def test_fused_layers_have_scales_that_are_alike(zero):
     data, result = np.float32(0.0213), np.float32(0.0371)
     ratios = np.exp(RNG.uniform(np.log(2.0**-10), 0, 500))
-    scales = fused(ratios, float(data), float(result))
+    scales = fused(ratios, float(data), float(result), zero)
     factors = held(float(data) * scales.astype(np.float64) / float(result))
     np.testing.assert_allclose(float(data) * scales / float(result), factors, rtol=1e-6)
-    assert np.all(alike(factors, data * scales / result))
-    assert np.all((factors > ratios * (1 - 1 / 256)) & (factors < ratios * 1.06))
+    assert np.all(alike(factors, data * scales / result, zero))
+    assert np.all((factors > ratios * (1 - 1 / 512)) & (factors < ratios * 1.06))
 
 
 def test_short_factors_lie_around_ratios():
