@@ -7,7 +7,7 @@ from vtakit.base.errors import one_of
 from vtakit.base.text import counted
 from vtakit.compiler.quantize.errors import QuantizeError
 from vtakit.compiler.quantize.network import Network, channel_axis
-from vtakit.compiler.quantize.plan import Plan
+from vtakit.compiler.quantize.parts import Plan
 from vtakit.compiler.quantize.samples import Samples
 from vtakit.compiler.quantize.weights import quantized_weights
 from vtakit.runtime.accuracy import Compared, Layer

@@ -16,7 +16,8 @@ from vtakit.compiler.frontend.onnx.reader import read_model
 from vtakit.compiler.quantize.correction import mean_error
 from vtakit.compiler.quantize.errors import QuantizeError
 from vtakit.compiler.quantize.network import Network, activations_first, channel_axis, fold_batch_norms
-from vtakit.compiler.quantize.plan import Plan, plan_of
+from vtakit.compiler.quantize.parts import Plan
+from vtakit.compiler.quantize.plan import plan_of
 from vtakit.compiler.quantize.ranges import BITS as ACTIVATION_BITS
 from vtakit.compiler.quantize.ranges import DEFAULT_METHOD, METHODS, Histogram, Method, range_of
 from vtakit.compiler.quantize.samples import Port, Samples, samples_of

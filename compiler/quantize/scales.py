@@ -10,7 +10,7 @@ import numpy as np
 
 from vtakit.compiler.quantize.factors import SYMMETRIC_BITS, held, proportion, quotient
 from vtakit.compiler.quantize.network import Network, attributes, channel_axis
-from vtakit.compiler.quantize.plan import Plan, Shapes
+from vtakit.compiler.quantize.parts import Plan, Shapes
 from vtakit.compiler.quantize.ranges import Range
 from vtakit.compiler.quantize.weights import NOTHING, fits_residual, least_scale, most_of, power_above
 
@@ -52,6 +52,7 @@ def scales_of(network: Network, plan: Plan, limits: Mapping[str, Range], shapes:
             plan.values[residual.acc] = None
             plan.made.add(residual.acc)
             plan.ends[residual.anchor] = residual.acc
+    even |= {plan.root(name) for name in network.outputs if name in plan.values}  # room for numbers that no sample had
     for number in plan.ends.keys() - set(plan.anchors):
         added = nodes[number].input if nodes[number].op_type == "Add" else ()
         even |= {plan.root(name) for name in (*added, plan.ends[number])}

@@ -8,7 +8,7 @@ import numpy.typing as npt
 
 from vtakit.compiler.quantize.factors import PARTS
 from vtakit.compiler.quantize.network import Network
-from vtakit.compiler.quantize.plan import MOVES, Plan
+from vtakit.compiler.quantize.parts import MOVES, Plan
 from vtakit.compiler.quantize.weights import Weights, most_of
 
 if TYPE_CHECKING:

@@ -9,7 +9,8 @@ from quantized_support import Layers
 
 from vtakit.compiler.quantize.errors import QuantizeError
 from vtakit.compiler.quantize.network import Network, fold_batch_norms
-from vtakit.compiler.quantize.plan import Plan, Residual, plan_of
+from vtakit.compiler.quantize.parts import Plan, Residual
+from vtakit.compiler.quantize.plan import plan_of
 
 
 def planned(net: Layers, outputs: tuple[str, ...] = ()) -> Plan:
