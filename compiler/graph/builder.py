@@ -92,10 +92,10 @@ class Builder:
 
 
 def numpy_dtype(kind: DType) -> np.dtype[Any]:
-    """The NumPy type of an element, ml_dtypes' for bfloat16."""
-    if kind.code == "bfloat":
-        import ml_dtypes  # only who uses bfloat16 waits for it
+    """The NumPy type of an element, ml_dtypes' for bfloat16 and what has less than 16 bits and is none of NumPy's own."""
+    if kind.code == "bfloat" or kind.is_storage or kind.bits in (2, 4):
+        import ml_dtypes  # only who uses them waits for it
 
-        found: np.dtype[Any] = np.dtype(ml_dtypes.bfloat16)
+        found: np.dtype[Any] = np.dtype(getattr(ml_dtypes, str(kind)))
         return found
     return np.dtype(str(kind))

@@ -27,6 +27,8 @@ VERSION = 1
 _LENGTH = struct.Struct("<I")
 ELEMENTS = (  # element types of a value in a file
     "float16", "float32", "float64", "bfloat16", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "bool",
+    "int2", "int4", "uint2", "uint4", "float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz", "float8_e8m0fnu",
+    "float4_e2m1fn",
 )
 _NONSENSE = (TypeError, ValueError, KeyError, IndexError, AttributeError, ArithmeticError, AssertionError, RecursionError)
 

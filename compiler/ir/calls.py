@@ -17,6 +17,7 @@ FLOAT_PAIRS = ("pow", "atan2", "hypot", "copysign", "nextafter")
 FLOAT_TESTS = ("isnan", "isinf", "isfinite")  # float -> bool
 OTHER_MATH = ("abs", "fma", "popcount", "clz")  # abs of any number; fma(a, b, c) = a * b + c rounded once
 
+# `reinterpret(x)` has the bits of x, a value of as many bits of another type.
 # `address_of(load, offset, mask)` is Buffer.access_ptr. The other calls are statements (kind "effect"):
 # sync: all threads of the scope arg 0 ('shared': a block; 'warp') arrive before any goes on
 # call_packed: calls the Python function registered by the name arg 0 with the other arguments (buffers as access_ptr)

@@ -15,6 +15,11 @@ _SCALARS = {
     "bool": ("bool", 1),
     "handle": ("handle", 64),
     **{f"int{bits}": ("int", bits) for bits in (1, 2, 4)},
+    **{f"uint{bits}": ("uint", bits) for bits in (2, 4)},
+    **{name: (name, 8) for name in (
+        "float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz", "float8_e8m0fnu",
+    )},
+    "float4_e2m1fn": ("float4_e2m1fn", 4),
 }
 
 
@@ -22,8 +27,9 @@ _SCALARS = {
 class DType:
     """A scalar type times a number of lanes; written ``float32`` or ``float32x8``.
 
-    code : ``int``, ``uint``, ``float``, ``bfloat``, ``bool`` or ``handle`` (an address)
-    bits : of one lane; a bool and an integer of less than 8 bits take a byte in memory, unless a target packs them
+    code : ``int``, ``uint``, ``float``, ``bfloat``, ``bool`` or ``handle`` (an address), or the name of a storage type: a
+           floating-point type of 8 or 4 bits, which is moved and converted, and not computed with (`is_storage`)
+    bits : of one lane; what has less than 8 takes a byte in memory, unless a target packs it
     lanes : 1 for a scalar
     """
 
@@ -32,7 +38,7 @@ class DType:
     lanes: int = 1
 
     def __str__(self) -> str:
-        name = {"bool": "bool", "handle": "handle"}.get(self.code, f"{self.code}{self.bits}")
+        name = self.code if self.code in ("bool", "handle") or self.is_storage else f"{self.code}{self.bits}"
         return name if self.lanes == 1 else f"{name}x{self.lanes}"
 
     __repr__ = __str__
@@ -49,6 +55,11 @@ class DType:
     def is_float(self) -> bool:
         """Return whether the type is a floating-point type, bfloat16 included."""
         return self.code in ("float", "bfloat")
+
+    @property
+    def is_storage(self) -> bool:
+        """Return whether the type is a floating-point type of 8 or 4 bits, whose elements are moved and converted only."""
+        return "_" in self.code
 
     @property
     def is_bool(self) -> bool:

@@ -68,6 +68,14 @@ isinf = _function("isinf", "Whether x is infinite.")
 isfinite = _function("isfinite", "Whether x is neither infinite nor not a number.")
 
 
+def reinterpret(x: Any, to: str | DType) -> Expr:
+    """The bits of x as a value of another type of as many bits. Raises ExpressionError for a type of others, or of addresses."""
+    e, kind = wrap(x), dtype(to)
+    if e.dtype.bits != kind.bits or "handle" in (e.dtype.code, kind.code) or e.dtype.is_bool or kind.is_bool:
+        raise ExpressionError(f"the bits of a value of {e.dtype} are none of {kind}: give types of as many bits")
+    return e if e.dtype is kind else Call(kind.with_lanes(e.dtype.lanes), "reinterpret", (e,))
+
+
 def _pair(name: str, x: Any, y: Any) -> Expr:
     a, b = unify(x, y)
     return math_call(name, a, b)

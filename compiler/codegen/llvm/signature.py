@@ -64,10 +64,12 @@ def _written(body: st.Stmt) -> set[Var]:
 
 
 def c_type(dtype: DType) -> str:
-    """The C type of an element: the bits of float16 and bfloat16 as uint16_t, a bool as uint8_t."""
+    """The C type of an element: the bits of float16 and bfloat16 as uint16_t, a bool and those of 8 or 4 bits as uint8_t."""
     scalar = dtype.scalar
-    if scalar.is_bool:
+    if scalar.is_bool or scalar.is_storage:
         return "uint8_t"
+    if scalar.bits < 8:
+        return f"{scalar.code}8_t"
     if scalar.is_float:
         return {16: "uint16_t", 32: "float", 64: "double"}[scalar.bits]
     return f"{scalar}_t"

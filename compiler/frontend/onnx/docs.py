@@ -11,7 +11,7 @@ _IN_IMPORTER = ("If",)
 
 def operator_lists() -> dict[str, tuple[str, ...]]:
     """Operators by how vtakit reads them: "own", ONNX's by a converter; "function", by ONNX's function; "staged"; "none";
-    "microsoft"."""
+    "microsoft"; "ml"."""
     import onnx
 
     newest: dict[str, Any] = {}
@@ -26,7 +26,8 @@ def operator_lists() -> dict[str, tuple[str, ...]]:
         "own": tuple(sorted(own)), "function": tuple(sorted(functions)),
         "none": tuple(sorted(newest.keys() - own - functions - staged)),
         "staged": tuple(sorted(staged)),
-        "microsoft": tuple(sorted([name.rpartition(".")[2] for name in CONVERTERS if "." in name])),
+        **{key: tuple(sorted([name.rpartition(".")[2] for name in CONVERTERS if name.rpartition(".")[0] == domain]))
+           for key, domain in (("microsoft", "com.microsoft"), ("ml", "ai.onnx.ml"))},
     }
 
 
@@ -36,7 +37,8 @@ def operator_text() -> str:
         "own": "Read as they are",
         "function": "Read as the function that ONNX's standard gives them",
         "staged": "Run in stages of their own, as `If` where its condition is not known",
-        "microsoft": "Read of the domain com.microsoft, as onnxruntime's quantizer writes them",
+        "microsoft": "Read of the domain com.microsoft, as onnxruntime's optimizers and quantizers write them",
+        "ml": "Read of the domain ai.onnx.ml, on numbers",
         "none": "Not read",
     }
     parts = []

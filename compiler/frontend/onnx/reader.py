@@ -22,6 +22,7 @@ from vtakit.base.reading import read_bytes
 from vtakit.compiler.frontend.errors import ModelError, OpenShapeError
 from vtakit.compiler.frontend.onnx.external import check_external, fill_attributes, folder_of, without_data
 from vtakit.compiler.frontend.onnx.kinds import kind_of
+from vtakit.compiler.frontend.onnx.tidied import tidied
 from vtakit.compiler.graph.ir import TensorType
 
 if TYPE_CHECKING:
@@ -69,6 +70,7 @@ def read_model(model: "str | Path | onnx.ModelProto") -> tuple["onnx.ModelProto"
     if not proto.HasField("graph") or not proto.opset_import:
         raise ModelError(f"{name!r} is no ONNX model: it has no {'operator set' if proto.HasField('graph') else 'graph'}")
     _check_declared(proto, name)
+    proto = tidied(proto, name)
     files = check_external(proto, folder)
     try:
         checked = without_data(proto) if files else proto

@@ -253,6 +253,15 @@ class Expressions:
         called = f"{self.define(e.name, function)}({', '.join(self.vector(arg) for arg in e.args)})"
         return Code(f"{called}[{lane}]" if e.dtype.lanes > 1 else called, low, high)
 
+    def _reinterpret(self, e: ir.Call, lane: str) -> Code:
+        value, of, to = self.text(e.args[0], lane), e.args[0].dtype.scalar, e.dtype.scalar
+        if not of.is_float and not to.is_float:
+            found = f"wrapped_bits({value}, {to.bits}, {to.code == 'int'})"
+        else:
+            names = [self.define("kind", numpy_type(kind)) for kind in (of, to)]
+            found = f"reinterpret({value}, {names[0]}, {names[1]}, {not to.is_float})"
+        return Code(found, to.min, to.max) if to.is_int else Code(found)
+
     def _abs(self, e: ir.Call, lane: str) -> Code:
         value = self.code(e.args[0], lane)
         if e.dtype.is_float:
@@ -280,6 +289,7 @@ _FLOAT_FORMS: dict[type[ir.Binary], str] = {
 _MATH_NAMES = {*FLOAT_MATH, *FLOAT_PAIRS, *FLOAT_TESTS, "fma"}
 _OWN_CALLS: dict[str, Callable[[Expressions, ir.Call, str], Code]] = {
     "abs": Expressions._abs, "popcount": Expressions._popcount, "clz": Expressions._clz,
+    "reinterpret": Expressions._reinterpret,
 }
 _WAYS: dict[type[ir.Expr], Callable[[Expressions, Any, str], Code]] = {
     ir.Var: Expressions._var, ir.IntImm: Expressions._integer, ir.FloatImm: Expressions._floating,

@@ -21,9 +21,24 @@ _FLOATS: dict[str, Any] = {
 
 
 def numpy_type(of: DType) -> "np.dtype[Any]":
-    """The NumPy type of one lane, int8 for narrower integers; handles have none."""
-    found: np.dtype[Any] = np.dtype("int8" if of.code == "int" and of.bits < 8 else _FLOATS.get(str(of.scalar), str(of.scalar)))
+    """The NumPy type of one lane, int8 or uint8 for narrower integers, uint8 for storage types; handles have none."""
+    name = str(of.scalar)
+    if of.is_storage or (of.is_int and of.bits < 8):
+        name = "int8" if of.code == "int" else "uint8"
+    found: np.dtype[Any] = np.dtype(_FLOATS.get(name, name))
     return found
+
+
+def reinterpret(value: Any, of: str, to: str, whole: bool) -> Any:
+    """The bits of a value of a NumPy type as one of another; an integer is Python's."""
+    found = np.array(value, of).view(to)[()]
+    return int(found) if whole else found
+
+
+def wrapped_bits(value: int, bits: int, signed: bool) -> int:
+    """The low bits of an integer."""
+    low = value & (1 << bits) - 1
+    return low - (1 << bits) if signed and low >> bits - 1 else low
 
 
 def float_type(of: DType) -> Callable[[Any], Any]:
@@ -141,5 +156,6 @@ def fmod(a: Any, b: Any) -> Any:
 HELPERS: dict[str, Callable[..., Any]] = {
     function.__name__: function for function in (
         select, float_min, float_max, trunc_div, trunc_mod, shift_count, to_integer, wide_to_float, popcount, leading_zeros, fmod,
+        reinterpret, wrapped_bits,
     )
 }

@@ -5,12 +5,13 @@ from collections.abc import Callable
 from typing import Any
 
 from vtakit.compiler.ir import expr as ir
-from vtakit.compiler.ir.dtypes import DType
+from vtakit.compiler.ir.dtypes import FLOAT32, DType
 from vtakit.compiler.ir.dtypes import dtype as dtype_of
 from vtakit.compiler.ir.expr import Expr
 from vtakit.compiler.ir.ops import binary, invert, maximum, minimum, negate, select
 from vtakit.compiler.ir.values import FALSE, const
 from vtakit.compiler.nn.common import dims, made
+from vtakit.compiler.nn.elements.small_floats import ROUND_MODES, decoded, encoded
 from vtakit.compiler.nn.registry import Kind, OperatorError, operator
 from vtakit.compiler.te import math
 from vtakit.compiler.te.tensor import Tensor
@@ -136,8 +137,15 @@ def numeric_type(to: str | DType, what: str) -> DType:
     return kind
 
 
-def converted(value: Expr, kind: DType) -> Expr:
-    """A value in another type: floats to integers are cut, wider integers wrap, anything but 0 is true."""
+def converted(value: Expr, kind: DType, *, saturate: bool = True, round_mode: str = "up") -> Expr:
+    """A value in another type: floats to integers are cut, wider integers wrap, anything but 0 is true.
+
+    saturate, round_mode : of a result in 8 or 4 bits of floating point, as `encoded` has them
+    """
+    if value.dtype.is_storage:
+        value = decoded(value)
+    if kind.is_storage:
+        return encoded(value.astype(FLOAT32), kind, saturate=saturate, round_mode=round_mode)
     if kind.is_bool and not value.dtype.is_bool:
         return binary(ir.NE, value, const(0, value.dtype))
     found: Expr = value.astype(kind)
@@ -145,10 +153,28 @@ def converted(value: Expr, kind: DType) -> Expr:
 
 
 @operator("cast", kind=Kind.INJECTIVE)
-def cast(x: Tensor, *, to: str | DType) -> Tensor:
-    """The elements in another type, as `converted` does it. Source: ONNX Cast."""
+def cast(x: Tensor, *, to: str | DType, saturate: bool = True, round_mode: str = "up") -> Tensor:
+    """The elements in another type, as `converted` does it. Source: ONNX Cast. Raises OperatorError for an unknown rounding."""
     kind = numeric_type(to, "cast")
-    return each(x, lambda value: converted(value, kind), "cast")
+    if round_mode not in ROUND_MODES:
+        raise OperatorError(f"cast: round_mode={round_mode!r}: give one of {', '.join(ROUND_MODES)}")
+    if kind is x.dtype:
+        return each(x, lambda value: value, "cast")
+    return each(x, lambda value: converted(value, kind, saturate=saturate, round_mode=round_mode), "cast")
+
+
+@operator("bit_cast", kind=Kind.INJECTIVE)
+def bit_cast(x: Tensor, *, to: str | DType) -> Tensor:
+    """The bits of each element as another type of as many. Source: ONNX BitCast. Raises OperatorError for a type of others."""
+    kind = numeric_type(to, "bit_cast")
+    bits = {of: 8 if of.is_bool else of.bits for of in (x.dtype, kind)}
+    if bits[x.dtype] != bits[kind]:
+        raise OperatorError(f"bit_cast: {x.dtype} has not as many bits as {kind}")
+
+    def value(e: Expr) -> Expr:
+        plain = e.astype("uint8") if e.dtype.is_bool else e
+        return binary(ir.NE, math.reinterpret(plain, "uint8"), const(0, "uint8")) if kind.is_bool else math.reinterpret(plain, kind)
+    return each(x, value, "bit_cast")
 
 
 @operator("is_inf", kind=Kind.INJECTIVE)

@@ -9,6 +9,7 @@ from vtakit.compiler.ir.values import const
 from vtakit.compiler.nn.common import axis_of, dims, made, same_dtype, size
 from vtakit.compiler.nn.conv.conv import conv
 from vtakit.compiler.nn.elements.elementwise import check_float, numeric_type
+from vtakit.compiler.nn.elements.small_floats import decoded, encoded
 from vtakit.compiler.nn.product.matmul import in_type, matmul_integer
 from vtakit.compiler.nn.reduction.reduction import reduce_max, reduce_min
 from vtakit.compiler.nn.registry import Kind, OperatorError, operator
@@ -48,46 +49,77 @@ def saturated(value: Expr, zero: Expr | None, kind: DType) -> Expr:
     return kept
 
 
+_QUANTIZED_BITS = (2, 4, 8, 16)
+
+
+def _is_small_float(kind: DType) -> bool:
+    """Return whether numbers of the type are rounded to floats, not integers: powers of two alone are no such type."""
+    return kind.is_storage and str(kind) != "float8_e8m0fnu"
+
+
 @operator("quantize_linear", kind=Kind.INJECTIVE)
 def quantize_linear(
     x: Tensor, scale: Tensor, zero: Tensor | None = None, *, axis: int = 1, block_size: int = 0, dtype: str | DType = "uint8",
+    saturate: bool = True, precision: str | DType | None = None,
 ) -> Tensor:
     """``saturate(round(x / scale) + zero)``, halves to even, in the zero point's type, or `dtype` without one.
 
-    Source: ONNX QuantizeLinear. Raises OperatorError for other types than 8 or 16 bits, or parameters that do not fit.
+    saturate  : of floats in 8 bits, whether what is too great becomes the greatest number; their zero point is 0
+    precision : type of the quotient, float32 or wider by default
+
+    Source: ONNX QuantizeLinear. Raises OperatorError for a type of others than 2, 4, 8 or 16 bits, or parameters that do not fit.
     """
     kind = zero.dtype if zero is not None else numeric_type(dtype, "quantize_linear")
-    if not (kind.is_int and kind.bits in (8, 16)):
-        raise OperatorError(f"quantize_linear gives int8, uint8, int16 or uint16, not {kind}")
+    if not (kind.is_int and kind.bits in _QUANTIZED_BITS or _is_small_float(kind)):
+        raise OperatorError(f"quantize_linear gives integers of 2, 4, 8 or 16 bits and floats of 4 or 8, not {kind}")
     check_float(scale, "quantize_linear: the scale")
     step = parameter(x, scale, axis, block_size, "quantize_linear")
     shift = parameter(x, zero, axis, block_size, "quantize_linear") if zero is not None else None
     real = FLOAT32 if x.dtype.bits < 64 or not x.dtype.is_float else x.dtype
+    if precision is not None:
+        real = numeric_type(precision, "quantize_linear: the precision")
+        if not real.is_float:
+            raise OperatorError(f"quantize_linear: a precision is a type of floating-point numbers, not {real}")
+    if kind.is_storage:
+        return made(dims(x), lambda *at: encoded(
+            (x(*at).astype(real) / step(at).astype(real)).astype(FLOAT32), kind, saturate=saturate), "quantize_linear")
     return made(dims(x), lambda *at: saturated(
         x(*at).astype(real) / step(at).astype(real), shift(at) if shift else None, kind), "quantize_linear")
 
 
 @operator("dequantize_linear", kind=Kind.INJECTIVE)
 def dequantize_linear(
-    x: Tensor, scale: Tensor, zero: Tensor | None = None, *, axis: int = 1, block_size: int = 0,
+    x: Tensor, scale: Tensor, zero: Tensor | None = None, *, axis: int = 1, block_size: int = 0, dtype: str | DType | None = None,
 ) -> Tensor:
-    """``(x - zero) * scale`` in the scale's type. Source: ONNX DequantizeLinear.
+    """``(x - zero) * scale`` in the scale's type, or `dtype`; floats of 8 or 4 bits have no zero point but 0.
 
-    Raises OperatorError for data that is no integers, or parameters that do not fit.
+    A scale is a float, of 8 bits that hold a power of two too. Source: ONNX DequantizeLinear.
+    Raises OperatorError for data that is neither integers nor such floats, or parameters that do not fit.
     """
-    if not x.dtype.is_int:
-        raise OperatorError(f"dequantize_linear takes integers, got {x.dtype}")
-    check_float(scale, "dequantize_linear: the scale")
+    if not (x.dtype.is_int or x.dtype.is_storage):
+        raise OperatorError(f"dequantize_linear takes integers, and floats of 8 or 4 bits, got {x.dtype}")
+    if dtype is not None:
+        kind = numeric_type(dtype, "dequantize_linear")
+        if not kind.is_float:
+            raise OperatorError(f"dequantize_linear gives floating-point numbers, not {kind}")
+    else:
+        kind = scale.dtype
+    if not scale.dtype.is_storage or not kind.is_float:
+        check_float(scale, "dequantize_linear: the scale")
     step = parameter(x, scale, axis, block_size, "dequantize_linear")
     shift = parameter(x, zero, axis, block_size, "dequantize_linear") if zero is not None else None
     if zero is not None:
         same_dtype("dequantize_linear: data and zero point", x, zero)
 
     def value(*at: Expr) -> Expr:
+        by = decoded(step(at)) if scale.dtype.is_storage else step(at)
+        if x.dtype.is_storage:
+            small: Expr = (decoded(x(*at)) * by.astype(FLOAT32)).astype(kind)
+            return small
         whole = x(*at).astype(INT32)
         if shift is not None:
             whole = whole - shift(at).astype(INT32)
-        found: Expr = whole.astype(scale.dtype) * step(at)
+        found: Expr = (whole.astype(by.dtype) * by).astype(kind)
         return found
     return made(dims(x), value, "dequantize_linear")
 

@@ -91,6 +91,17 @@ def _test(x: Context, e: ir.Call) -> Value:
     return b.fcmp("oeq" if e.name == "isinf" else "olt", size, float_constant(value.type, float("inf")))
 
 
+def _reinterpret(x: Context, e: ir.Call) -> Value:
+    """Return the bits of a value as another type; float16 and bfloat16 are float32 values here."""
+    of, value = e.args[0].dtype, x.value(e.args[0])
+    if ty.is_narrow(of):
+        value = to_bits(x.b, x.target, of.scalar, value)
+    if ty.is_narrow(e.dtype):
+        bits = x.b.bitcast(value, ty.like("i16", value.type))
+        return from_bits(x.b, x.target, e.dtype.scalar, bits)
+    return x.b.bitcast(value, ty.value_type(e.dtype))
+
+
 def _pointee(e: ir.Expr) -> tuple[ir.Load, ir.Expr, str]:
     """Return the parts of an `address_of`: the element, the offset from it, and the mask."""
     assert isinstance(e, ir.Call), e
@@ -223,6 +234,6 @@ def _extents(arg: ir.Expr) -> tuple[ir.Expr, ...]:
 
 _WAYS: dict[str, Callable[[Context, Any], Value]] = {
     "abs": _absolute, "fma": _fma, "nextafter": _next_after, "popcount": _count_bits("ctpop"), "clz": _count_bits("ctlz"),
-    "address_of": address,
+    "address_of": address, "reinterpret": _reinterpret,
     "prefetch": _prefetch, "assert_that": _assert, "call_packed": _packed, **dict.fromkeys(FLOAT_TESTS, _test),
 }

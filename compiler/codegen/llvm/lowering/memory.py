@@ -163,10 +163,12 @@ def _reverse(x: Context, value: Value) -> Value:
 def _to_value(x: Context, dtype: DType, raw: Value) -> Value:
     if dtype.is_bool:
         return x.b.icmp("ne", raw, int_constant(raw.type, 0))
+    if dtype.bits < 8:
+        return x.b.convert("trunc", raw, ty.like(f"i{dtype.bits}", raw.type))
     return from_bits(x.b, x.target, dtype.scalar, raw) if ty.is_narrow(dtype) else raw
 
 
 def _to_memory(x: Context, dtype: DType, value: Value) -> Value:
-    if dtype.is_bool:
+    if dtype.bits < 8:
         return x.b.convert("zext", value, ty.like("i8", value.type))
     return to_bits(x.b, x.target, dtype.scalar, value) if ty.is_narrow(dtype) else value

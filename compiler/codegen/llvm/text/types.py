@@ -57,8 +57,6 @@ def value_type(dtype: DType) -> str:
     float16 and bfloat16 are float32 values that the narrower type can hold: each operation is done in float32 and rounded. That
     is exact for + - * / and sqrt, since 24 >= 2 * 11 + 2 (S. Figueroa, When is double rounding innocuous?, 1995).
     """
-    if dtype.is_int and dtype.bits < 8:
-        raise CodegenError(f"there is no machine code for {dtype}, which accelerators have: convert it to int8 or wider")
     name = {"bool": "i1", "handle": "ptr", "bfloat": "float"}.get(dtype.code)
     if name is None:
         name = {16: "float", 32: "float", 64: "double"}[dtype.bits] if dtype.code == "float" else f"i{dtype.bits}"
@@ -67,11 +65,11 @@ def value_type(dtype: DType) -> str:
 
 @functools.cache
 def memory_type(dtype: DType) -> str:
-    """Return the LLVM type of an element in memory: a bool takes a byte, the two half-width floats are their bits."""
+    """Return the LLVM type of an element in memory: what has less than 8 bits takes a byte, half-width floats are their bits."""
     if dtype.code == "handle":
         raise CodegenError("a buffer of addresses is not supported: store integers or floats")
     lanes = dtype.lanes if dtype.lanes > 1 else 0
-    if dtype.is_bool:
+    if dtype.bits < 8:
         return vector("i8", lanes)
     return vector("i16", lanes) if is_narrow(dtype) else value_type(dtype)
 

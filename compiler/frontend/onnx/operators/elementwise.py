@@ -1,10 +1,13 @@
 """Operators on each element."""
 
+from typing import Any
+
 import numpy as np
 
 from vtakit.compiler.frontend.onnx.nodes import OnnxNode, converts
 from vtakit.compiler.graph.builder import numpy_dtype
 from vtakit.compiler.graph.ir import Value
+from vtakit.compiler.ir.dtypes import DType
 
 _SAME = {  # those whose operands and results are ours; with their attributes, which have the same names
     "Abs": ("abs",), "Acos": ("acos",), "Acosh": ("acosh",), "Add": ("add",), "And": ("and",), "Asin": ("asin",),
@@ -61,12 +64,26 @@ def is_inf(n: OnnxNode) -> Value:
 
 @converts("Cast")
 def cast(n: OnnxNode) -> Value:
-    return n[0] if n.kind("to") == n.dtype(0) else n.apply("cast", n[0], to=str(n.kind("to")))
+    return _cast(n, n.kind("to"))
 
 
 @converts("CastLike")
 def cast_like(n: OnnxNode) -> Value:
-    return n.apply("cast", n[0], to=str(n.dtype(1)))
+    return _cast(n, n.dtype(1))
+
+
+def _cast(n: OnnxNode, kind: DType) -> Value:
+    if kind is n.dtype(0):
+        return n[0]
+    words: dict[str, Any] = {}
+    if kind.is_storage:
+        words = {"saturate": bool(n.attr("saturate", 1)), "round_mode": n.attr("round_mode", "up")}
+    return n.apply("cast", n[0], to=str(kind), **words)
+
+
+@converts("BitCast")
+def bit_cast(n: OnnxNode) -> Value:
+    return n.apply("bit_cast", n[0], to=str(n.kind("to")))
 
 
 @converts("Dropout")

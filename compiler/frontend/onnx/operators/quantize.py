@@ -1,20 +1,28 @@
 """Quantized numbers."""
 
+from typing import Any
+
 from vtakit.compiler.frontend.onnx.nodes import OnnxNode, converts
 from vtakit.compiler.frontend.onnx.operators.conv import window
 from vtakit.compiler.graph.ir import Value
+from vtakit.compiler.ir.dtypes import dtype
 
 
 @converts("QuantizeLinear")
 def quantize_linear(n: OnnxNode) -> Value:
-    kind = str(n.kind("output_dtype")) if n.attr("output_dtype", 0) else "uint8"
-    given = {"axis": _axis(n), "block_size": n.attr("block_size", 0)}
-    return n.apply("quantize_linear", n[0], n[1], n.maybe(2), dtype=kind, **given)
+    kind = n.kind("output_dtype") if n.attr("output_dtype", 0) else n.dtype(2) if n.has(2) else dtype("uint8")
+    given: dict[str, Any] = {"axis": _axis(n), "block_size": n.attr("block_size", 0)}
+    if kind.is_storage:
+        given["saturate"] = bool(n.attr("saturate", 1))
+    if n.attr("precision", 0):
+        given["precision"] = str(n.kind("precision"))
+    return n.apply("quantize_linear", n[0], n[1], n.maybe(2), dtype=str(kind), **given)
 
 
 @converts("DequantizeLinear")
 def dequantize_linear(n: OnnxNode) -> Value:
-    return n.apply("dequantize_linear", n[0], n[1], n.maybe(2), axis=_axis(n), block_size=n.attr("block_size", 0))
+    given: dict[str, Any] = {"dtype": str(n.kind("output_dtype"))} if n.attr("output_dtype", 0) else {}
+    return n.apply("dequantize_linear", n[0], n[1], n.maybe(2), axis=_axis(n), block_size=n.attr("block_size", 0), **given)
 
 
 def _axis(n: OnnxNode) -> int:

@@ -8,7 +8,7 @@ from vtakit.compiler.frontend.onnx.nodes import OnnxNode, converts
 from vtakit.compiler.frontend.onnx.operators.pool import window
 from vtakit.compiler.graph.ir import Value
 
-_DOMAIN = "com.microsoft"
+DOMAIN = "com.microsoft"
 
 
 def _real(n: OnnxNode, at: int, *, axis: int = 0) -> Value:
@@ -21,35 +21,35 @@ def _quantized(n: OnnxNode, value: Value, at: int, of: int) -> Value:
     return n.apply("quantize_linear", value, n[at], n.maybe(at + 1), axis=0, dtype=str(n.dtype(of)))
 
 
-@converts("QLinearAdd", "QLinearMul", domain=_DOMAIN)
+@converts("QLinearAdd", "QLinearMul", domain=DOMAIN)
 def of_two(n: OnnxNode) -> Value:
     return _quantized(n, n.apply(n.op.removeprefix("QLinear").lower(), _real(n, 0), _real(n, 3)), 6, 0)
 
 
-@converts("QLinearSigmoid", domain=_DOMAIN)
+@converts("QLinearSigmoid", domain=DOMAIN)
 def sigmoid(n: OnnxNode) -> Value:
     return _quantized(n, n.apply("sigmoid", _real(n, 0)), 3, 0)
 
 
-@converts("QLinearLeakyRelu", domain=_DOMAIN)
+@converts("QLinearLeakyRelu", domain=DOMAIN)
 def leaky_relu(n: OnnxNode) -> Value:
     return _quantized(n, n.apply("leaky_relu", _real(n, 0), alpha=n.attr("alpha", 0.01)), 3, 0)
 
 
-@converts("QLinearSoftmax", domain=_DOMAIN)
+@converts("QLinearSoftmax", domain=DOMAIN)
 def softmax(n: OnnxNode) -> Value:
     if n.attr("opset", 13) < 13:
         raise n.unsupported("of an operator set before 13")
     return _quantized(n, n.apply("softmax", _real(n, 0), axis=n.attr("axis", -1)), 3, 0)
 
 
-@converts("QLinearGlobalAveragePool", domain=_DOMAIN)
+@converts("QLinearGlobalAveragePool", domain=DOMAIN)
 def global_average_pool(n: OnnxNode) -> Value:
     _channels_first(n)
     return _quantized(n, n.apply("global_average_pool", _real(n, 0)), 3, 0)
 
 
-@converts("QLinearAveragePool", domain=_DOMAIN)
+@converts("QLinearAveragePool", domain=DOMAIN)
 def average_pool(n: OnnxNode) -> Value:
     _channels_first(n)
     padded = bool(n.attr("count_include_pad", 0))
@@ -61,18 +61,18 @@ def _channels_first(n: OnnxNode) -> None:
         raise n.unsupported("with channels last")
 
 
-@converts("QLinearConcat", domain=_DOMAIN)
+@converts("QLinearConcat", domain=DOMAIN)
 def concat(n: OnnxNode) -> Value:
     parts = [_real(n, at) for at in range(2, len(n), 3)]
     return _quantized(n, n.apply("concat", *parts, axis=n.required("axis")), 0, 2)
 
 
-@converts("QLinearWhere", domain=_DOMAIN)
+@converts("QLinearWhere", domain=DOMAIN)
 def where(n: OnnxNode) -> Value:
     return _quantized(n, n.apply("where", n[0], _real(n, 1), _real(n, 4)), 7, 1)
 
 
-@converts("QGemm", domain=_DOMAIN)
+@converts("QGemm", domain=DOMAIN)
 def gemm(n: OnnxNode) -> Value:
     """``alpha * A @ B + C``, C in int32 with the scale ``alpha * a_scale * b_scale``; a result without a scale is float."""
     trans_b = bool(n.attr("transB", 0))
@@ -86,3 +86,19 @@ def gemm(n: OnnxNode) -> Value:
         trans_a=bool(n.attr("transA", 0)), trans_b=trans_b,
     )
     return _quantized(n, real, 7, 0) if n.has(7) else real
+
+
+@converts("QuantizeLinear", domain=DOMAIN)
+def quantize(n: OnnxNode) -> Value:
+    return n.apply("quantize_linear", n[0], n[1], n.maybe(2), axis=n.attr("axis", 1) if n[1].type.size > 1 else 0)
+
+
+@converts("DequantizeLinear", domain=DOMAIN)
+def dequantize(n: OnnxNode) -> Value:
+    return _real(n, 0, axis=n.attr("axis", 1))
+
+
+@converts("QLinearReduceMean", domain=DOMAIN)
+def mean(n: OnnxNode) -> Value:
+    real = n.apply("reduce_mean", _real(n, 0), axes=n.attr("axes"), keepdims=bool(n.attr("keepdims", 1)))
+    return _quantized(n, real, 3, 0)
