@@ -3,17 +3,17 @@
 from vtakit.base.errors import one_of
 from vtakit.compiler.nn.conv import bit_serial, blocked, blocked_transposed, conv, half, packed_bytes, transposed, winograd
 from vtakit.compiler.nn.elements import broadcasting, elementwise
-from vtakit.compiler.nn.moves import indexing, packed, phases, resize, sampling, shape
-from vtakit.compiler.nn.numbers import integer, quantize
-from vtakit.compiler.nn.product import byte_panels, einsum, matmul, panels, signal
+from vtakit.compiler.nn.moves import indexing, matching, packed, phases, regions, resize, sampling, shape
+from vtakit.compiler.nn.numbers import integer, quantize, random
+from vtakit.compiler.nn.product import byte_panels, determinant, einsum, matmul, panels, signal
 from vtakit.compiler.nn.recurrent import recurrent, recurrent_panels
 from vtakit.compiler.nn.reduction import loss, normalize, pool, reduction, running
 from vtakit.compiler.nn.registry import OPERATORS, Kind, Operator, OperatorError
 
 FAMILIES = (
-    bit_serial, blocked, blocked_transposed, broadcasting, byte_panels, conv, einsum, elementwise, half, indexing, integer,
-    loss, matmul, normalize, packed, packed_bytes, panels, phases, pool, quantize, recurrent, recurrent_panels, reduction,
-    resize, running, sampling, shape, signal, transposed, winograd,
+    bit_serial, blocked, blocked_transposed, broadcasting, byte_panels, conv, determinant, einsum, elementwise, half, indexing,
+    integer, loss, matching, matmul, normalize, packed, packed_bytes, panels, phases, pool, quantize, random, recurrent,
+    recurrent_panels, reduction, regions, resize, running, sampling, shape, signal, transposed, winograd,
 )
 
 __all__ = ["FAMILIES", "OPERATORS", "Kind", "Operator", "OperatorError", "find"]

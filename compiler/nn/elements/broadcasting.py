@@ -101,11 +101,9 @@ def power(a: Tensor, b: Tensor) -> Tensor:
 def mod(a: Tensor, b: Tensor, *, fmod: bool = False) -> Tensor:
     """The remainder of ``a / b`` with b's sign, or with fmod with a's, as C's fmod.
 
-    Raises OperatorError for two types, and without fmod for floating-point numbers.
+    Raises OperatorError for two types.
     """
     same_dtype("mod", a, b)
-    if a.dtype.is_float and not fmod:
-        raise OperatorError(f"mod of {a.dtype} needs fmod=True; without it, it takes integers")
     return across((a, b), truncmod if fmod else math.floormod, "mod")
 
 

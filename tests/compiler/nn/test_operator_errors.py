@@ -18,7 +18,6 @@ WRONG = [
     ("exp", (I32,), {}, "exp takes floating-point numbers, got int32: convert them with cast"),
     ("cast", (F32,), {"to": "float32x4"}, "cast: float32x4 is no type of a tensor's elements"),
     ("gelu", (F32,), {"approximate": "fast"}, "gelu: approximate='fast': give 'none' or 'tanh'"),
-    ("mod", (F32, F32), {}, "mod of float32 needs fmod=True; without it, it takes integers"),
     ("where", (F32, F32, F32), {}, "where takes a condition of bool, got float32"),
     ("clip", (F32, F32), {}, "clip: a bound has shape (2, 3): give one number"),
     ("reshape", (F32,), {"shape": (4, 2)}, "reshape: 6 elements of shape (2, 3) do not fill shape (4, 2)"),

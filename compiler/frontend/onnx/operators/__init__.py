@@ -6,22 +6,27 @@ from vtakit.compiler.frontend.onnx.operators import (
     conv,
     decided,
     elementwise,
+    fourier,
     indexing,
     matmul,
     microsoft,
+    ml,
     normalize,
     pool,
     quantize,
+    random,
     recurrent,
     reduction,
+    regions,
     resize,
     shape,
     signal,
+    trees,
 )
 
 FAMILIES = (
-    constants, conv, decided, elementwise, indexing, matmul, microsoft, normalize, pool, quantize, recurrent, reduction, resize,
-    shape, signal,
+    constants, conv, decided, elementwise, fourier, indexing, matmul, microsoft, ml, normalize, pool, quantize, random, recurrent,
+    reduction, regions, resize, shape, signal, trees,
 )
 
 __all__ = ["CONVERTERS", "FAMILIES"]

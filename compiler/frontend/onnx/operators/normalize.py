@@ -7,10 +7,25 @@ from vtakit.compiler.graph.ir import Value
 
 
 @converts("BatchNormalization")
-def batch_norm(n: OnnxNode) -> Value:
-    if n.attr("training_mode", 0) or (n.version < 14 and len([name for name in n.outputs if name]) > 1):
+def batch_norm(n: OnnxNode) -> list[Value]:
+    if n.version < 14 and len([name for name in n.outputs if name]) > 1:
         raise n.unsupported("in training mode")
-    return n.apply("batch_norm", *[n[at] for at in range(5)], epsilon=n.attr("epsilon", 1e-5))
+    operands, epsilon = [n[at] for at in range(5)], n.attr("epsilon", 1e-5)
+    if not n.attr("training_mode", 0):
+        return [n.apply("batch_norm", *operands, epsilon=epsilon)]
+    axes = (0, *range(2, n.ndim(0)))
+    real = n.apply("cast", n[0], to="float32") if n.dtype(0).bits < 32 else n[0]
+    mean = n.apply("reduce_mean", real, axes=axes, keepdims=True)
+    off = n.apply("sub", real, mean)
+    var = n.apply("reduce_mean", n.apply("mul", off, off), axes=axes, keepdims=False)
+    mean = n.apply("reshape", mean, shape=n.shape(0)[1:2])
+    momentum = n.attr("momentum", 0.9)
+    statistics = [each if each.type.dtype is n.dtype(3) else n.apply("cast", each, to=str(n.dtype(3))) for each in (mean, var)]
+    running = [
+        n.apply("add", n.apply("mul", old, n.like(momentum, old)), n.apply("mul", new, n.like(1 - momentum, new)))
+        for old, new in zip(operands[3:], statistics, strict=True)
+    ]
+    return [n.apply("batch_norm", *operands[:3], *statistics, epsilon=epsilon), *running]
 
 
 @converts("LayerNormalization")

@@ -1,0 +1,103 @@
+"""Elements that are looked for: keys of a table, runs of numbers in sequences, trees of decisions."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from vtakit.compiler.ir import expr as ir
+from vtakit.compiler.ir.expr import Expr
+from vtakit.compiler.ir.ops import all_of, any_of, binary, maximum, minimum, select
+from vtakit.compiler.ir.values import const
+from vtakit.compiler.nn.common import dims, made, same_dtype
+from vtakit.compiler.nn.registry import Kind, OperatorError, operator
+from vtakit.compiler.te import math, reduce
+from vtakit.compiler.te.language import reduce_axis
+from vtakit.compiler.te.tensor import Tensor
+
+
+@operator("label_encode", kind=Kind.OPAQUE)
+def label_encode(x: Tensor, keys: Tensor, values: Tensor, default: Tensor) -> Tensor:
+    """For each element the value beside its key, the first of equal ones, else the default; NaN is a key too.
+
+    keys, values : [K]. Source: ONNX ai.onnx.ml LabelEncoder. Raises OperatorError for types or shapes that do not fit.
+    """
+    same_dtype("label_encode: elements and keys", x, keys)
+    same_dtype("label_encode: values", values, default)
+    count = dims(keys)[0] if keys.ndim == 1 else 0
+    if not count or dims(values) != dims(keys):
+        raise OperatorError(f"label_encode: keys {dims(keys)} and values {dims(values)}: give as many of both, in one dimension")
+    k = reduce_axis((0, count), "k")
+
+    def found(*at: Expr) -> Any:
+        same = binary(ir.EQ, x(*at), keys(k))
+        if x.dtype.is_float:
+            same = any_of(same, all_of(math.isnan(x(*at)), math.isnan(keys(k))))
+        return reduce.min(select(same, k.as_expr(), const(count, "int32")), axis=k)
+    place = made(dims(x), found, "place")
+    other = [0] * default.ndim
+    return made(dims(x), lambda *at: select(
+        place(*at) < count, values(minimum(place(*at), count - 1)), default(*other)), "label_encode")
+
+
+@operator("count_ngrams", kind=Kind.OPAQUE)
+def count_ngrams(x: Tensor, grams: Tensor, lengths: Tensor, *, max_skip: int = 0) -> Tensor:
+    """How often runs of numbers are in sequences [B, L], with up to so many numbers left out between two of them.
+
+    grams   : [G, N], each run in the first of its N numbers        lengths : int32 [G], how long each is
+    A run of one number is counted once, not for each number of skips. Source: ONNX TfIdfVectorizer. In float32 [B, G].
+    """
+    same_dtype("count_ngrams", x, grams)
+    if x.ndim != 2 or grams.ndim != 2 or dims(lengths) != dims(grams)[:1] or max_skip < 0:
+        raise OperatorError(f"count_ngrams of {dims(x)}, runs {dims(grams)}, lengths {dims(lengths)}: give [B, L], [G, N], [G]")
+    (batch, length), (count, longest) = dims(x), dims(grams)
+    start, skip = reduce_axis((0, length), "start"), reduce_axis((0, max_skip + 1), "skip")
+
+    def value(b: Expr, g: Expr) -> Any:
+        here = [any_of(binary(ir.EQ, skip.as_expr(), const(0, "int32")), lengths(g) > 1)]
+        for at in range(longest):
+            place = start + (skip + 1) * at
+            same = all_of(place < length, binary(ir.EQ, x(b, minimum(place, length - 1)), grams(g, at)))
+            here.append(any_of(lengths(g) <= at, same))
+        return reduce.sum(select(all_of(*here), const(1, "float32"), const(0, "float32")), axis=[start, skip])
+    return made((batch, count), value, "count_ngrams")
+
+
+@operator("tree_leaves", kind=Kind.OPAQUE)
+def tree_leaves(
+    x: Tensor, features: Tensor, thresholds: Tensor, lower: Tensor, upper: Tensor, missing: Tensor, roots: Tensor, modes: Tensor,
+    *, depth: int, used: Sequence[int] = (),
+) -> Tensor:
+    """The leaf of each tree that rows [B, F] come to: int32 [B, trees].
+
+    features, thresholds, lower, upper, missing, modes : of each node [nodes]: the feature that is compared, with what, the node
+    that follows where it holds and where not (a leaf follows itself), whether it holds of NaN, how they are compared
+    depth : steps from a root to the deepest leaf      used : the modes that any node has; `MODES` lists them
+    """
+    if x.ndim != 2 or roots.ndim != 1:
+        raise OperatorError(f"tree_leaves of {dims(x)}, roots {dims(roots)}: give rows [B, F] and the root of each tree")
+    nodes = made((dims(x)[0], *dims(roots)), lambda b, t: roots(t), "level")
+    for level in range(depth):
+        nodes = _next(x, nodes, features, thresholds, lower, upper, missing, modes, used, level)
+    return nodes
+
+
+MODES = ("<=", "<", ">=", ">", "==", "!=")
+
+
+def _next(
+    x: Tensor, nodes: Tensor, features: Tensor, thresholds: Tensor, lower: Tensor, upper: Tensor, missing: Tensor, modes: Tensor,
+    used: Sequence[int], level: int,
+) -> Tensor:
+    def value(b: Expr, t: Expr) -> Expr:
+        node = nodes(b, t)
+        number, limit = x(b, maximum(features(node), 0)), thresholds(node)
+        holds: Expr | None = None
+        for mode in used:
+            tests = {"<=": number <= limit, "<": number < limit, ">=": number >= limit, ">": number > limit,
+                     "==": binary(ir.EQ, number, limit), "!=": binary(ir.NE, number, limit)}
+            test = tests[MODES[mode]]
+            holds = test if holds is None else select(binary(ir.EQ, modes(node), const(mode, modes.dtype)), test, holds)
+        assert holds is not None, "a tree with nodes that compare"
+        if x.dtype.is_float:
+            holds = any_of(holds, all_of(missing(node) > 0, math.isnan(number)))
+        return select(holds, lower(node), upper(node))
+    return made(dims(nodes), value, f"level{level}")
