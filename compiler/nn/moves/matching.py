@@ -1,15 +1,19 @@
 """Elements that are looked for: keys of a table, runs of numbers in sequences, trees of decisions."""
 
-from collections.abc import Sequence
 from typing import Any
 
 from vtakit.compiler.ir import expr as ir
-from vtakit.compiler.ir.expr import Expr
+from vtakit.compiler.ir.buffer import Buffer
+from vtakit.compiler.ir.dtypes import INT32
+from vtakit.compiler.ir.expr import Expr, Load, Var
 from vtakit.compiler.ir.ops import all_of, any_of, binary, maximum, minimum, select
-from vtakit.compiler.ir.values import const
+from vtakit.compiler.ir.stmt import Allocate, For, Stmt, Store, seq
+from vtakit.compiler.ir.values import const, wrap
 from vtakit.compiler.nn.common import dims, made, same_dtype
+from vtakit.compiler.nn.moves.indexing import loops
 from vtakit.compiler.nn.registry import Kind, OperatorError, operator
 from vtakit.compiler.te import math, reduce
+from vtakit.compiler.te.compose import extern
 from vtakit.compiler.te.language import reduce_axis
 from vtakit.compiler.te.tensor import Tensor
 
@@ -61,43 +65,46 @@ def count_ngrams(x: Tensor, grams: Tensor, lengths: Tensor, *, max_skip: int = 0
     return made((batch, count), value, "count_ngrams")
 
 
+MODES = ("<=", "<", ">=", ">", "==", "!=")  # how a node compares a feature with its threshold
+
+
 @operator("tree_leaves", kind=Kind.OPAQUE)
 def tree_leaves(
-    x: Tensor, features: Tensor, thresholds: Tensor, lower: Tensor, upper: Tensor, missing: Tensor, roots: Tensor, modes: Tensor,
-    *, depth: int, used: Sequence[int] = (),
+    x: Tensor, features: Tensor, thresholds: Tensor, modes: Tensor, missing: Tensor, lower: Tensor, upper: Tensor, roots: Tensor,
+    *, depth: int,
 ) -> Tensor:
-    """The leaf of each tree that rows [B, F] come to: int32 [B, trees].
+    """The leaf of each tree that rows [B, F] come to, int32 [B, trees].
 
-    features, thresholds, lower, upper, missing, modes : of each node [nodes]: the feature that is compared, with what, the node
-    that follows where it holds and where not (a leaf follows itself), whether it holds of NaN, how they are compared
-    depth : steps from a root to the deepest leaf      used : the modes that any node has; `MODES` lists them
+    features, thresholds, modes : int32, of x's type and int32 [nodes]: what each node compares, with what, and how (see `MODES`)
+    missing                     : int32 [nodes], 1 where it holds of NaN
+    lower, upper                : int32 [nodes], the node that follows where it holds, and where not; a leaf follows itself
+    roots                       : int32 [trees]        depth : steps from a root to the deepest leaf
+    Source: ONNX ai.onnx.ml TreeEnsemble. Raises OperatorError for shapes or types that do not fit.
     """
-    if x.ndim != 2 or roots.ndim != 1:
-        raise OperatorError(f"tree_leaves of {dims(x)}, roots {dims(roots)}: give rows [B, F] and the root of each tree")
-    nodes = made((dims(x)[0], *dims(roots)), lambda b, t: roots(t), "level")
-    for level in range(depth):
-        nodes = _next(x, nodes, features, thresholds, lower, upper, missing, modes, used, level)
-    return nodes
+    same_dtype("tree_leaves: rows and thresholds", x, thresholds)
+    nodes = [features, thresholds, modes, missing, lower, upper]
+    if x.ndim != 2 or roots.ndim != 1 or len({dims(each) for each in nodes}) > 1 or thresholds.ndim != 1 or not x.dtype.is_float:
+        raise OperatorError(f"tree_leaves of {x.dtype}{dims(x)}, roots {dims(roots)}: give rows [B, F] of floating-point numbers, "
+                            "and one number a node")
+    width = dims(x)[1]
 
+    def body(ins: list[Buffer], outs: list[Buffer]) -> Stmt:
+        rows, feature, threshold, mode, missed, low, high, root = ins
 
-MODES = ("<=", "<", ">=", ">", "==", "!=")
-
-
-def _next(
-    x: Tensor, nodes: Tensor, features: Tensor, thresholds: Tensor, lower: Tensor, upper: Tensor, missing: Tensor, modes: Tensor,
-    used: Sequence[int], level: int,
-) -> Tensor:
-    def value(b: Expr, t: Expr) -> Expr:
-        node = nodes(b, t)
-        number, limit = x(b, maximum(features(node), 0)), thresholds(node)
-        holds: Expr | None = None
-        for mode in used:
-            tests = {"<=": number <= limit, "<": number < limit, ">=": number >= limit, ">": number > limit,
-                     "==": binary(ir.EQ, number, limit), "!=": binary(ir.NE, number, limit)}
-            test = tests[MODES[mode]]
-            holds = test if holds is None else select(binary(ir.EQ, modes(node), const(mode, modes.dtype)), test, holds)
-        assert holds is not None, "a tree with nodes that compare"
-        if x.dtype.is_float:
-            holds = any_of(holds, all_of(missing(node) > 0, math.isnan(number)))
-        return select(holds, lower(node), upper(node))
-    return made(dims(nodes), value, f"level{level}")
+        def walk(b: Expr, t: Expr) -> Stmt:
+            slot, zero = Buffer("node", (wrap(1),), INT32), wrap(0)
+            here = Load(slot, (zero,))
+            number = Load(rows, (b, maximum(minimum(Load(feature, (here,)), width - 1), 0)))
+            limit = Load(threshold, (here,))
+            tests = (number <= limit, number < limit, number >= limit, number > limit, binary(ir.EQ, number, limit),
+                     binary(ir.NE, number, limit))
+            holds = tests[0]
+            for at, test in enumerate(tests[1:], 1):
+                holds = select(binary(ir.EQ, Load(mode, (here,)), wrap(at)), test, holds)
+            holds = any_of(holds, all_of(binary(ir.NE, Load(missed, (here,)), zero), math.isnan(number)))
+            step = Store(slot, (zero,), select(holds, Load(low, (here,)), Load(high, (here,))))
+            return Allocate(slot, seq(
+                Store(slot, (zero,), Load(root, (t,))), For(Var("level"), wrap(depth), step), Store(outs[0], (b, t), here)))
+        return loops((dims(x)[0], *dims(roots)), walk)
+    found: Tensor = extern((dims(x)[0], *dims(roots)), [x, *nodes, roots], body, name="tree_leaves", dtype="int32")
+    return found
