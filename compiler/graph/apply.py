@@ -12,6 +12,11 @@ from vtakit.compiler.te.errors import ExpressionError
 from vtakit.compiler.te.language import placeholder
 from vtakit.compiler.te.tensor import Tensor
 
+MOVING = frozenset((  # operators of storage types, which are not computed with
+    "bit_cast", "cast", "concat", "depth_to_space", "dequantize_linear", "expand", "gather", "gather_elements", "gather_nd", "identity",
+    "pad", "quantize_linear", "reshape", "reverse_sequence", "scatter_elements", "scatter_nd", "slice", "space_to_depth", "split",
+    "tensor_scatter", "tile", "transpose", "where",
+))
 _REMEMBERED = 4096  # types that nodes of one kind have had
 
 
@@ -33,6 +38,9 @@ def result_types(op: str, types: Sequence[TensorType | None], attrs: Mapping[str
 def _result_types(
     op: str, types: tuple[TensorType | None, ...], attrs: tuple[tuple[str, Any], ...]
 ) -> tuple[TensorType, ...]:
+    small = next((kind.dtype for kind in types if kind is not None and kind.dtype.is_storage), None)
+    if small is not None and op not in MOVING:
+        raise GraphError(f"{op} of {small}: such numbers are moved and converted only: convert them with cast")
     tensors = [None if kind is None else placeholder(kind.shape, str(kind.dtype), f"p{i}") for i, kind in enumerate(types)]
     return tuple([type_of_tensor(tensor) for tensor in apply(op, tensors, dict(attrs))])
 

@@ -94,6 +94,8 @@ class Arguments:
 
     def _array(self, buffer: Buffer, value: Any) -> "np.ndarray[Any, Any]":
         kind = numpy_type(buffer.dtype)
+        if isinstance(value, np.ndarray) and value.dtype.name == str(buffer.dtype.scalar) != kind.name:  # of ml_dtypes
+            value, kind = (value.view(kind), kind) if buffer.dtype.is_storage else (value, value.dtype)
         if not isinstance(value, np.ndarray) or value.dtype != kind or value.ndim != len(buffer.shape) + (buffer.dtype.lanes > 1):
             got = f"{value.dtype}[{', '.join(map(str, value.shape))}]" if isinstance(value, np.ndarray) else repr(value)
             raise ArgumentError(f"{self.function.name}: {buffer.name} is {buffer!r}, got {got}")
