@@ -76,7 +76,7 @@ def test_a_function_of_the_model_comes_first():
 
 
 def test_what_is_left_of_the_domain_is_told():
-    lacking = {"QLinearGlobalAveragePool": {"channels_last": 1}, "QLinearSoftmax": {"opset": 12}, "QLinearReduceMean": {}}
+    lacking = {"QLinearGlobalAveragePool": {"channels_last": 1}, "QLinearSoftmax": {"opset": 12}, "QEmbedLayerNormalization": {}}
     nodes = [
         helper.make_node(op, ["x", *X, *Y], [f"out{at}"], op, domain=DOMAIN, **words)
         for at, (op, words) in enumerate(lacking.items())
@@ -86,7 +86,8 @@ def test_what_is_left_of_the_domain_is_told():
     message = (
         "model 'net' needs what vtakit does not support: QLinearGlobalAveragePool with channels last (1 node: "
         "'QLinearGlobalAveragePool'); QLinearSoftmax of an operator set before 13 (1 node: 'QLinearSoftmax'); "
-        "com.microsoft.QLinearReduceMean (1 node: 'QLinearReduceMean')"
+        "com.microsoft.QEmbedLayerNormalization (1 node: "
+        "'QEmbedLayerNormalization')"
     )
     with raises(UnsupportedError, message):
         import_model(proto)

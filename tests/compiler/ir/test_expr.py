@@ -34,7 +34,8 @@ def test_a_type_is_its_name():
 
 def test_another_name_is_refused_with_the_list():
     names = ("int8, int16, int32, int64, uint8, uint16, uint32, uint64, float16, float32, float64, bfloat16, bool, handle, "
-             "int1, int2, int4")
+             "int1, int2, int4, uint2, uint4, float8_e4m3fn, float8_e4m3fnuz, float8_e5m2, float8_e5m2fnuz, "
+             "float8_e8m0fnu, float4_e2m1fn")
     with raises(DataTypeError, f"'int9' is no data type: use one of {names}; a vector adds 'x' and its lanes"):
         dtype("int9")
     with pytest.raises(ValueError, match="'int8x0' is no data type"):

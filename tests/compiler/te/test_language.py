@@ -171,7 +171,8 @@ REFUSED = {
     "an unknown type": (
         lambda: te.placeholder((8,), "float99"),
         ("'float99' is no data type: use one of int8, int16, int32, int64, uint8, uint16, uint32, uint64, float16, float32, "
-         "float64, bfloat16, bool, handle, int1, int2, int4; a vector adds 'x' and its lanes")),
+         "float64, bfloat16, bool, handle, int1, int2, int4, uint2, uint4, float8_e4m3fn, float8_e4m3fnuz, float8_e5m2, "
+         "float8_e5m2fnuz, float8_e8m0fnu, float4_e2m1fn; a vector adds 'x' and its lanes")),
     "a size that is no integer": (
         lambda: te.size_var("n", "float32"), "the size 'n' cannot have type float32: a size is an int32 or int64"),
     "a reduction over a data axis": (
