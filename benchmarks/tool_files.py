@@ -2,9 +2,11 @@
 
     python benchmarks/tool_files.py [--only WORD …] [--keep DIR]
 
-prints a table: for each file which operators of the domain com.microsoft are in it, and how far vtakit's results are from those of
+prints a table: for each file which operators of the domain com.microsoft are in it, and how far vtakit's results are from those
+of
 the tool itself (onnxruntime, or PyTorch for PT2E): the root mean square of the difference, relative to that of the result.
-Needs torch, timm, onnxscript and onnxruntime; PT2E needs torchao. The exit status is 1 if a file is refused or its results differ.
+Needs torch, timm, onnxscript and onnxruntime; PT2E needs torchao. The exit status is 1 if a file is refused or its results
+differ.
 """
 
 import argparse
@@ -19,7 +21,6 @@ import numpy as np
 import numpy.typing as npt
 import onnx
 import onnxruntime
-from onnx import helper, numpy_helper
 
 import vtakit
 
@@ -66,7 +67,8 @@ def by_timm(name: str, **options: Any) -> Callable[[], tuple[onnx.ModelProto, li
 
 
 def language(kind: str) -> Callable[[], tuple[onnx.ModelProto, list[Inputs]]]:
-    """Two blocks of a transformer: "bert" and "gpt" with layer norms and GELU, "llama" with RMS norms, rotary places and SwiGLU."""
+    """Two blocks of a transformer: "bert" and "gpt" with layer norms and GELU, "llama" with RMS norms, rotary places and
+    SwiGLU."""
     def make() -> tuple[onnx.ModelProto, list[Inputs]]:
         import torch
 
@@ -237,7 +239,8 @@ FILES: tuple[tuple[str, str, Callable[[Path, Path, list[Inputs]], None], float],
     ("llama", "extended", EXTENDED, 1e-5), ("llama", "transformers", fused("llama"), 1e-5),
     ("llama", "4 bits, extended", after(in_four_bits, EXTENDED), 1e-4), ("llama", "float16", halved, 5e-3),
     ("vit", "extended", EXTENDED, 1e-5), ("vit", "transformers", fused("vit"), 1e-5),
-    ("vit", "static QDQ, extended", after(static("QDQ"), EXTENDED), 0.05), ("vit", "float16, extended", after(halved, EXTENDED), 5e-3),
+    ("vit", "static QDQ, extended", after(static("QDQ"), EXTENDED), 0.05), ("vit", "float16, extended", after(halved, EXTENDED),
+                                                                            5e-3),
     ("mobilenetv3", "extended", EXTENDED, 1e-5), ("mobilenetv3", "static QOperator", static("QOperator"), 0.05),
     ("mobilenetv3", "float16", halved, 5e-3),
 )

@@ -11,6 +11,7 @@ from vtakit.compiler.nn.gpu.host_loops import launch_host_loops
 from vtakit.compiler.nn.gpu.machine import A100, GpuMachine
 from vtakit.compiler.nn.gpu.schedule import schedule
 from vtakit.compiler.passes import lower_late
+from vtakit.compiler.passes.base import PassError
 from vtakit.compiler.schedule.decisions import Decisions
 from vtakit.compiler.schedule.schedule import Schedule
 from vtakit.compiler.te.tensor import Tensor
@@ -64,6 +65,10 @@ class GpuKernels:
 
     def late(self, function: Function) -> Function:
         """Return a kernel in low form. Raises PassError for an extern operation that one thread would take too long for."""
+        for param in function.params:
+            kind = param.dtype
+            if kind.is_storage or kind.bits in (2, 4):
+                raise PassError(f"{function.name} has numbers of {kind}, for which GPUs have no code: convert them before")
         return lower_late(launch_host_loops(function, self.machine), "gpu", shuffles=self.shuffles)
 
     def network(

@@ -47,8 +47,8 @@ def tidied(proto: "onnx.ModelProto", name: str) -> "onnx.ModelProto":
         copy.opset_import.add(domain=MICROSOFT, version=1)
     if late and not _late(copy.graph):
         warnings.warn(
-            f"the nodes of the model {name!r} are not in the order in which they can run ({late[0]!r} comes before what it reads): "
-            "vtakit sorted them", OrderWarning, stacklevel=5,
+            f"the nodes of the model {name!r} are not in the order in which they can run ({late[0]!r} comes before what it "
+            "reads): vtakit sorted them", OrderWarning, stacklevel=5,
         )
     return copy
 

@@ -173,7 +173,8 @@ def bit_cast(x: Tensor, *, to: str | DType) -> Tensor:
 
     def value(e: Expr) -> Expr:
         plain = e.astype("uint8") if e.dtype.is_bool else e
-        return binary(ir.NE, math.reinterpret(plain, "uint8"), const(0, "uint8")) if kind.is_bool else math.reinterpret(plain, kind)
+        return binary(ir.NE, math.reinterpret(plain, "uint8"), const(0, "uint8")) if kind.is_bool else math.reinterpret(plain,
+                                                                                                                        kind)
     return each(x, value, "bit_cast")
 
 

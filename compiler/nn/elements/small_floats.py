@@ -1,4 +1,5 @@
-"""Floating-point numbers of 8 and 4 bits, which are stored and converted, not computed with. Source: arXiv 2209.05433, 2206.02915,
+"""Floating-point numbers of 8 and 4 bits, which are stored and converted, not computed with. Source: arXiv 2209.05433,
+2206.02915,
 OCP Microscaling Formats 1.0; ONNX Cast.
 
     float8_e4m3fn    no infinity, NaN is S.1111.111        float8_e4m3fnuz  one zero, the only NaN in place of -0
@@ -102,12 +103,11 @@ def encoded(value: Expr, kind: DType, *, saturate: bool = True, round_mode: str 
     normal = (rounded >> _u(drop)) - _u(_BIAS - form.bias << form.mantissa)
     scaled = math.reinterpret(size, FLOAT32) * const(2.0 ** (form.bias - 1 + form.mantissa), FLOAT32)
     least = _u(_BIAS + 1 - form.bias << _MANTISSA)  # of the normal ones
-    code = select(size < least, math.nearbyint(select(size < least, scaled, const(0, FLOAT32))).astype("int32").astype(UINT32), normal)
+    code = select(size < least, math.nearbyint(select(size < least, scaled, const(0, FLOAT32))).astype("int32").astype(UINT32),
+                  normal)
     code = select(code > _u(form.most), _u(form.most if saturate else form.over), code)
-    if form.one_zero:
-        code = select(any_of(_equal(code, _u(0)), _equal(code, _u(form.nan))), code, code | sign)
-    else:
-        code = code | sign
+    own = any_of(_equal(code, _u(0)), _equal(code, _u(form.nan)))  # codes that have no other sign
+    code = select(own, code, code | sign) if form.one_zero else code | sign
     return _as(select(size > _u(_INFINITE), _u(form.nan) if form.one_zero or kind.bits < 8 else _u(form.nan) | sign, code), kind)
 
 

@@ -84,8 +84,8 @@ def tree_leaves(
     same_dtype("tree_leaves: rows and thresholds", x, thresholds)
     nodes = [features, thresholds, modes, missing, lower, upper]
     if x.ndim != 2 or roots.ndim != 1 or len({dims(each) for each in nodes}) > 1 or thresholds.ndim != 1 or not x.dtype.is_float:
-        raise OperatorError(f"tree_leaves of {x.dtype}{dims(x)}, roots {dims(roots)}: give rows [B, F] of floating-point numbers, "
-                            "and one number a node")
+        raise OperatorError(f"tree_leaves of {x.dtype}{dims(x)}, roots {dims(roots)}: give rows [B, F] of "
+                            "floating-point numbers, and one number a node")
     width = dims(x)[1]
 
     def body(ins: list[Buffer], outs: list[Buffer]) -> Stmt:

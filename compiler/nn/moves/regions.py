@@ -80,7 +80,7 @@ def max_roi_pool(x: Tensor, rois: Tensor, *, pooled_shape: Sequence[int], spatia
 
     def edges(r: Expr, part: Expr, low: int, count: int, extent: int) -> tuple[Expr, Expr]:
         """The first place of a part, and the first behind it."""
-        start, end = (math.floor(rois(r, at).astype(REAL) * spatial_scale + 0.5) for at in (low, low + 2))
+        start, end = (math.round(rois(r, at).astype(REAL) * spatial_scale) for at in (low, low + 2))
         size = maximum(end - start + 1, 1) / count
         first = math.floor(part.astype(REAL) * size) + start
         last = math.ceil((part + 1).astype(REAL) * size) + start
@@ -114,8 +114,8 @@ def roi_align(
     """
     check_float(x, "roi_align")
     if x.ndim != 4 or rois.ndim != 2 or dims(rois)[1] != 4 or dims(batches) != dims(rois)[:1] or mode not in ("avg", "max"):
-        raise OperatorError(f"roi_align of {dims(x)}, regions {dims(rois)}, images {dims(batches)}, mode={mode!r}: give [N, C, H, W], "
-                            "[regions, 4], [regions], and avg or max")
+        raise OperatorError(f"roi_align of {dims(x)}, regions {dims(rois)}, images {dims(batches)}, mode={mode!r}: give "
+                            "[N, C, H, W], [regions, 4], [regions], and avg or max")
     batch, channels, height, width = dims(x)
     high, wide = output_shape
     offset = 0.5 if half_pixel else 0.0
@@ -191,8 +191,9 @@ def tensor_scatter(
     rest = [tuple(size for at, size in enumerate(dims(each)) if at != at_axis) for each in (cache, update)]
     if not at_axis or update.ndim != cache.ndim or rest[0] != rest[1] or length > extent or (
             places is not None and dims(places) != dims(cache)[:1]):
-        raise OperatorError(f"tensor_scatter: update {dims(update)} along axis {axis} of {dims(cache)}: give as many elements or less "
-                            "along that axis, which is not the first, as many along the others, and a place for each of the batch")
+        raise OperatorError(f"tensor_scatter: update {dims(update)} along axis {axis} of {dims(cache)}: give as many elements "
+                            "or less along that axis, which is not the first, as many along the others, and a place for each "
+                            "of the batch")
 
     def value(*at: Expr) -> Expr:
         off: Expr = at[at_axis].astype("int64")

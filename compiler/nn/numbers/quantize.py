@@ -70,7 +70,7 @@ def quantize_linear(
     Source: ONNX QuantizeLinear. Raises OperatorError for a type of others than 2, 4, 8 or 16 bits, or parameters that do not fit.
     """
     kind = zero.dtype if zero is not None else numeric_type(dtype, "quantize_linear")
-    if not (kind.is_int and kind.bits in _QUANTIZED_BITS or _is_small_float(kind)):
+    if not ((kind.is_int and kind.bits in _QUANTIZED_BITS) or _is_small_float(kind)):
         raise OperatorError(f"quantize_linear gives integers of 2, 4, 8 or 16 bits and floats of 4 or 8, not {kind}")
     check_float(scale, "quantize_linear: the scale")
     step = parameter(x, scale, axis, block_size, "quantize_linear")

@@ -2,7 +2,7 @@
 
 from vtakit.compiler.ir import expr as ir
 from vtakit.compiler.ir.buffer import Buffer
-from vtakit.compiler.ir.dtypes import INT32
+from vtakit.compiler.ir.dtypes import FLOAT32, INT32, dtype
 from vtakit.compiler.ir.expr import Expr, Load, Var
 from vtakit.compiler.ir.ops import binary, select
 from vtakit.compiler.ir.stmt import Allocate, For, If, Stmt, Store, seq
@@ -15,6 +15,8 @@ from vtakit.compiler.nn.registry import Kind, OperatorError, operator
 from vtakit.compiler.te import math
 from vtakit.compiler.te.compose import extern
 from vtakit.compiler.te.tensor import Tensor
+
+FLOAT64 = dtype("float64")
 
 
 @operator("det", kind=Kind.OPAQUE)
@@ -29,7 +31,7 @@ def det(x: Tensor) -> Tensor:
     *lead, size, _ = dims(x)
     if not size:
         return made(lead, lambda *at: const(1, x.dtype), "det")
-    kind = "float64" if x.dtype.bits == 64 else "float32"
+    kind = FLOAT64 if x.dtype.bits == 64 else FLOAT32
 
     def body(ins: list[Buffer], outs: list[Buffer]) -> Stmt:
         return loops(lead, lambda *at: _one(ins[0], outs[0], size, at))

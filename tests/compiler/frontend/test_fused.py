@@ -28,7 +28,8 @@ def agrees(op, operands, attributes=None, outputs=1, fixed=(), tolerance=2e-5):
     known = {names[at]: operands[at] for at in fixed}
     kept = outputs if isinstance(outputs, list) else [f"y{at}" for at in range(outputs)]
     node = helper.make_node(op, names, kept, domain=DOMAIN, **(attributes or {}))
-    infos = [helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(each.dtype), each.shape) for name, each in given.items()]
+    infos = [helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(each.dtype), each.shape) for name,
+             each in given.items()]
     tensors = [numpy_helper.from_array(each, name) for name, each in known.items()]
     opsets = [helper.make_opsetid("", 17), helper.make_opsetid(DOMAIN, 1)]
 
@@ -56,7 +57,8 @@ def test_a_convolution_with_an_activation(name, numbers, added):
     agrees("FusedConv", operands if added else operands[:3], words)
 
 
-@pytest.mark.parametrize(("turned", "alpha"), [({}, 1.0), ({"transA": 1}, 0.5), ({"transB": 1}, 2.0), ({"transA": 1, "transB": 1}, -1.5)])
+@pytest.mark.parametrize(("turned", "alpha"), [({}, 1.0), ({"transA": 1}, 0.5), ({"transB": 1}, 2.0), ({"transA": 1,
+                                                                                                        "transB": 1}, -1.5)])
 def test_products_with_transposed_operands(turned, alpha):
     a, b = some(2, 3, 5, 4), some(3, 4, 6)
     a = a.swapaxes(2, 3).copy() if "transA" in turned else a
@@ -74,7 +76,8 @@ def test_products_whose_batch_comes_second(turned):
 
 
 @pytest.mark.parametrize(("op", "operands", "words"), [
-    ("Gelu", 1, {}), ("QuickGelu", 1, {}), ("QuickGelu", 1, {"alpha": 1.0}), ("FastGelu", 1, {}), ("FastGelu", 2, {}), ("BiasGelu", 2, {}),
+    ("Gelu", 1, {}), ("QuickGelu", 1, {}), ("QuickGelu", 1, {"alpha": 1.0}), ("FastGelu", 1, {}), ("FastGelu", 2,
+                                                                                                   {}), ("BiasGelu", 2, {}),
 ])
 def test_gelu(op, operands, words):
     agrees(op, [some(3, 5, 8), some(8)][:operands], words, tolerance=2e-4 if "Fast" in op else 2e-5)
@@ -93,7 +96,8 @@ def test_embeddings(kinds, mask):
     tokens = RNG.integers(0, 30, (3, 7)).astype("i4")
     kind = RNG.integers(0, 2, (3, 7)).astype("i4") if kinds else None
     kept = (np.arange(7) < np.array([[7], [3], [5]])).astype("i4") if mask else None
-    node = helper.make_node("EmbedLayerNormalization", ["t", "k" if kinds else "", "w", "p", "s" if kinds else "", "g", "b", "m" if mask else ""],
+    node = helper.make_node("EmbedLayerNormalization", ["t", "k" if kinds else "", "w", "p", "s" if kinds else "", "g", "b",
+                                                        "m" if mask else ""],
                             ["y", "n", "e"], domain=DOMAIN, epsilon=1e-6)
     constants = {"w": words, "p": places, "g": some(16), "b": some(16)} | ({"s": sorts} if kinds else {})
     given = {"t": tokens} | ({"k": kind} if kinds else {}) | ({"m": kept} if mask else {})
@@ -116,7 +120,8 @@ MASKS = {
 def test_self_attention(mask, causal):
     words = {"num_heads": 4, "unidirectional": causal}
     agrees("Attention", [some(2, 6, 16), some(16, 48), some(48), MASKS[mask]], words, fixed=[1, 2])
-    agrees("Attention", [some(2, 6, 16), some(16, 40), some(40)], {**words, "qkv_hidden_sizes": [16, 16, 8], "scale": 0.3}, fixed=[1, 2])
+    agrees("Attention", [some(2, 6, 16), some(16, 40), some(40)], {**words, "qkv_hidden_sizes": [16, 16, 8], "scale": 0.3},
+           fixed=[1, 2])
 
 
 def test_self_attention_goes_on():
@@ -128,7 +133,8 @@ def test_self_attention_goes_on():
 def test_quantized_attention(causal):
     x, w = RNG.integers(0, 256, (2, 6, 16)).astype("u1"), RNG.integers(-128, 128, (16, 48)).astype("i1")
     operands = [x, w, some(48), np.float32(0.02), np.float32(0.01), MASKS["keys"], np.uint8(120), np.int8(3)]
-    agrees("QAttention", [np.asarray(each) for each in operands], {"num_heads": 4, "unidirectional": causal}, fixed=[1, 2, 3, 4, 6, 7])
+    agrees("QAttention", [np.asarray(each) for each in operands], {"num_heads": 4, "unidirectional": causal}, fixed=[1, 2, 3, 4,
+                                                                                                                     6, 7])
 
 
 @pytest.mark.parametrize("causal", [0, 1])
@@ -161,7 +167,10 @@ def test_rotary_places(flat, interleaved):
     agrees("RotaryEmbedding", [x, np.array([3]), *tables], words)
 
 
-@pytest.mark.parametrize(("heads", "rotary", "kept", "window"), [(4, 0, 0, -1), (2, 1, 0, -1), (1, 1, 3, -1), (2, 0, 0, 2), (2, 1, 4, 3)])
+@pytest.mark.parametrize(("heads", "rotary", "kept", "window"), [(4, 0, 0, -1), (2, 1, 0, -1), (1, 1, 3, -1), (2, 0, 0, 2), (2,
+                                                                                                                             1,
+                                                                                                                             4,
+                                                                                                                             3)])
 def test_attention_with_fewer_heads_of_keys(heads, rotary, kept, window):
     batch, length, width = (1, 1, 16) if kept else (2, 6, 16)
     angles = RNG.uniform(0, 3, (32, width // 2))
@@ -178,7 +187,8 @@ def test_attention_with_fewer_heads_of_keys(heads, rotary, kept, window):
 def test_products_of_numbers_quantized_when_it_runs(signed):
     kind, low = ("i1", -128) if signed else ("u1", 0)
     w = RNG.integers(low, low + 256, (16, 5)).astype(kind)
-    agrees("DynamicQuantizeMatMul", [some(3, 16), w, np.array([0.02], "f4"), np.array([low + 120], kind), some(5)], fixed=[1, 2, 3, 4])
+    agrees("DynamicQuantizeMatMul", [some(3, 16), w, np.array([0.02], "f4"), np.array([low + 120], kind), some(5)], fixed=[1, 2,
+                                                                                                                           3, 4])
     x = RNG.integers(0, 256, (3, 16)).astype("u1")
     agrees("MatMulIntegerToFloat", [x, w, np.array([0.03], "f4"), RNG.uniform(0.01, 0.02, 5).astype("f4"), np.array([7], "u1"),
                                     np.full(5, low + 3, kind), some(5)], fixed=[1, 2, 3, 4, 5, 6])

@@ -70,7 +70,8 @@ def test_powers_of_two(mode, saturate):
     x = np.abs(numbers(np.random.default_rng(6)))
     x = np.concatenate([x, np.float32([3.4e38, 2e-38, 1e-40, 6e-39])])
     want = numpy_helper.to_float8e8m0(x, saturate, mode)
-    np.testing.assert_array_equal(cast(x, T.FLOAT, T.FLOAT8E8M0, round_mode=mode, saturate=int(saturate)).view("u1"), want.view("u1"))
+    np.testing.assert_array_equal(cast(x, T.FLOAT, T.FLOAT8E8M0, round_mode=mode, saturate=int(saturate)).view("u1"),
+                                  want.view("u1"))
 
 
 @pytest.mark.parametrize("kind", INTEGERS)
@@ -133,7 +134,8 @@ def test_weights_in_4_bits_before_a_product():
     rng = np.random.default_rng(9)
     w = rng.integers(-8, 8, (64, 24)).astype(ml_dtypes.int4)
     scale = rng.uniform(0.01, 0.1, (2, 24)).astype("f4")
-    nodes = [helper.make_node("DequantizeLinear", ["w", "s"], ["d"], axis=0, block_size=32), helper.make_node("MatMul", ["x", "d"], ["y"])]
+    nodes = [helper.make_node("DequantizeLinear", ["w", "s"], ["d"], axis=0, block_size=32),
+             helper.make_node("MatMul", ["x", "d"], ["y"])]
     known = [numpy_helper.from_array(w, "w"), numpy_helper.from_array(scale, "s")]
     proto = of_nodes(nodes, [("x", T.FLOAT, [3, 64])], [("y", T.FLOAT, [3, 24])], known)
     x = rng.standard_normal((3, 64)).astype("f4")
@@ -150,7 +152,8 @@ def test_bits_as_another_type(of, to):
     node = helper.make_node("BitCast", ["x"], ["y"], to=number)
     proto = helper.make_model(helper.make_graph(
         [node], "net", [helper.make_tensor_value_info("x", helper.np_dtype_to_tensor_dtype(kind(of)), x.shape)],
-        [helper.make_tensor_value_info("y", number, x.shape)]), opset_imports=[helper.make_opsetid("", onnx.defs.onnx_opset_version())])
+        [helper.make_tensor_value_info("y", number, x.shape)]), opset_imports=[helper.make_opsetid("",
+                                                                                                   onnx.defs.onnx_opset_version())])
     got = vtakit.compile(proto).run({"x": x})["y"]
     assert got.dtype == kind(to)
     np.testing.assert_array_equal(got.view("u1"), x.view("u1"))

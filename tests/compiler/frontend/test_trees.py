@@ -43,7 +43,9 @@ def forest(rng, trees, depth, features, modes):
             own = count
             count += 1
             leaf = level == depth or (level and rng.random() < 0.3)
-            row = {"treeids": tree, "nodeids": own, "featureids": int(rng.integers(features)), "values": float(rng.integers(-3, 4)) / 2,
+            row = {"treeids": tree, "nodeids": own, "featureids": int(rng.integers(features)), "values": float(rng.integers(-3,
+                                                                                                                            4))
+                                                                                                                            / 2,
                    "modes": "LEAF" if leaf else str(rng.choice(modes)), "truenodeids": 0, "falsenodeids": 0,
                    "missing_value_tracks_true": 0 if leaf else int(rng.integers(2))}
             place = len(columns["nodeids"])
@@ -74,7 +76,8 @@ def test_a_regressor(modes, aggregate, targets):
     weights = [(tree, node, target, float(rng.standard_normal())) for tree, node in leaves for target in range(targets)]
     trees, ids, places, numbers = zip(*weights, strict=True)
     proto = of_one(
-        "TreeEnsembleRegressor", [("x", TensorProto.FLOAT, [40, 5])], [("y", TensorProto.FLOAT, [40, targets])], n_targets=targets,
+        "TreeEnsembleRegressor", [("x", TensorProto.FLOAT, [40, 5])], [("y", TensorProto.FLOAT, [40,
+                                                                                                 targets])], n_targets=targets,
         target_treeids=trees, target_nodeids=ids, target_ids=places, target_weights=numbers, aggregate_function=aggregate,
         base_values=[0.5] * targets, **nodes,
     )
@@ -82,7 +85,8 @@ def test_a_regressor(modes, aggregate, targets):
 
 
 @pytest.mark.parametrize(("classes", "columns", "post", "low"), [
-    (3, 3, "NONE", -1), (3, 3, "SOFTMAX", -1), (2, 1, "NONE", 0), (2, 1, "LOGISTIC", -1), (2, 2, "NONE", 0), (4, 4, "LOGISTIC", -1),
+    (3, 3, "NONE", -1), (3, 3, "SOFTMAX", -1), (2, 1, "NONE", 0), (2, 1, "LOGISTIC", -1), (2, 2, "NONE", 0), (4, 4, "LOGISTIC",
+                                                                                                              -1),
 ])
 def test_a_classifier(classes, columns, post, low):
     rng = np.random.default_rng(classes + columns)
@@ -120,7 +124,8 @@ def test_labels(keys, values, kind):
 
 
 @pytest.mark.parametrize(("op", "attributes"), [
-    ("Scaler", {"offset": [1.0, 2.0, 3.0], "scale": [0.5, 2.0, 1.0]}), ("Normalizer", {"norm": "L1"}), ("Normalizer", {"norm": "L2"}),
+    ("Scaler", {"offset": [1.0, 2.0, 3.0], "scale": [0.5, 2.0, 1.0]}), ("Normalizer", {"norm": "L1"}), ("Normalizer",
+                                                                                                        {"norm": "L2"}),
     ("Binarizer", {"threshold": 0.25}),
 ])
 def test_numbers_made_alike(op, attributes):

@@ -1,7 +1,9 @@
 """Fourier transforms and filters of sounds.
 
-A transform is made of products with constant matrices: a length with factors is split into two shorter transforms with a factor for
-each element between them (Cooley and Tukey), a long prime one is a cyclic convolution of a length that is a power of two (Bluestein).
+A transform is made of products with constant matrices: a length with factors is split into two shorter transforms with a factor
+for
+each element between them (Cooley and Tukey), a long prime one is a cyclic convolution of a length that is a power of two
+(Bluestein).
 In float32 the root mean square of the error is below 1e-6 of that of the result.
 """
 
@@ -158,12 +160,13 @@ def _times(n: OnnxNode, a: Value, b: Value | None, factors: Array) -> tuple[Valu
     c, s = _constant(n, factors.real, a), _constant(n, factors.imag, a)
     if b is None:
         return n.apply("mul", a, c), n.apply("mul", a, s)
-    return (n.apply("sub", n.apply("mul", a, c), n.apply("mul", b, s)), n.apply("add", n.apply("mul", a, s), n.apply("mul", b, c)))
+    return (n.apply("sub", n.apply("mul", a, c), n.apply("mul", b, s)), n.apply("add", n.apply("mul", a, s), n.apply("mul", b,
+                                                                                                                     c)))
 
 
 def _by_convolution(n: OnnxNode, real: Value, imaginary: Value | None, sign: int) -> tuple[Value, Value]:
     """Bluestein's algorithm: j k = (j² + k² - (k - j)²) / 2, so that the sums are a convolution with a chirp."""
-    rows, count = real.type.shape
+    count = real.type.shape[1]
     size = 1 << (2 * count - 2).bit_length()
     places = np.arange(count)
     chirp = np.exp(sign * 1j * np.pi * (places.astype(object) ** 2 % (2 * count)).astype(float) / count)
@@ -184,7 +187,7 @@ def stft(n: OnnxNode) -> Value:
     """Transforms of parts of a signal [B, L, 1 or 2]: step, window and length of the parts are operands."""
     step = n.ints(1)[0]
     signal = n[0] if n.ndim(0) == 3 else n.apply("reshape", n[0], shape=(*n.shape(0), 1))
-    batch, there, parts = signal.type.shape
+    _, there, parts = signal.type.shape
     length = n.ints(3)[0] if n.has(3) else n.shape(2)[0] if n.has(2) else there
     if step < 1 or not 0 < length <= there or (n.has(2) and n.shape(2) != (length,)):
         raise n.unsupported(f"of parts of {length} a step of {step} apart, of {there} elements, and a window of "

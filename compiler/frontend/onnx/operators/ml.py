@@ -1,4 +1,5 @@
-"""Operators of the domain ai.onnx.ml on numbers: what scikit-learn's and gradient boosting's converters write; strings are not read."""
+"""Operators of the domain ai.onnx.ml on numbers: what scikit-learn's and gradient boosting's converters write; strings are not
+read."""
 
 from typing import Any
 

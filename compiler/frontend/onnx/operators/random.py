@@ -1,4 +1,5 @@
-"""Random numbers, the same on each run: those of a seed, or, where a node has none, of its name (see `vtakit.compiler.nn.numbers.random`)."""
+"""Random numbers, the same on each run: those of a seed, or, where a node has none, of its name (see
+`vtakit.compiler.nn.numbers.random`)."""
 
 import zlib
 
@@ -17,8 +18,10 @@ def seed_of(n: OnnxNode) -> int:
 
 def _drawn(n: OnnxNode, shape: tuple[int, ...], kind: DType) -> Value:
     if "Uniform" in n.op:
-        return n.apply("random_uniform", shape=shape, dtype=str(kind), low=n.attr("low", 0.0), high=n.attr("high", 1.0), seed=seed_of(n))
-    return n.apply("random_normal", shape=shape, dtype=str(kind), mean=n.attr("mean", 0.0), scale=n.attr("scale", 1.0), seed=seed_of(n))
+        return n.apply("random_uniform", shape=shape, dtype=str(kind), low=n.attr("low", 0.0), high=n.attr("high", 1.0),
+                       seed=seed_of(n))
+    return n.apply("random_normal", shape=shape, dtype=str(kind), mean=n.attr("mean", 0.0), scale=n.attr("scale", 1.0),
+                   seed=seed_of(n))
 
 
 @converts("RandomNormal", "RandomUniform")
@@ -33,7 +36,8 @@ def drawn_like(n: OnnxNode) -> Value:
 
 @converts("Multinomial")
 def multinomial(n: OnnxNode) -> Value:
-    """Classes [B, samples] of unnormalized log-probabilities [B, C]: a uniform number's place in the running sum of probabilities."""
+    """Classes [B, samples] of unnormalized log-probabilities [B, C]: a uniform number's place in the running sum of
+    probabilities."""
     kind = n.kind("dtype", dtype("int32"))
     batch, classes = n.shape(0)
     count = int(n.attr("sample_size", 1))

@@ -1,6 +1,7 @@
 """Parts of images, columns and caches."""
 
 import math
+from itertools import pairwise
 
 import numpy as np
 
@@ -14,7 +15,9 @@ def col2im(n: OnnxNode) -> Value:
     image, block = n.ints(1), n.ints(2)
     ones = (1,) * len(image)
     return n.apply(
-        "col2im", n[0], image_shape=image, block_shape=block, strides=n.attr("strides", ones), pads=n.attr("pads", (0, 0) * len(image)),
+        "col2im", n[0], image_shape=image, block_shape=block, strides=n.attr("strides", ones), pads=n.attr("pads", (0,
+                                                                                                                    0) *
+                                                                                                                    len(image)),
         dilations=n.attr("dilations", ones),
     )
 
@@ -42,7 +45,8 @@ def deform_conv(n: OnnxNode) -> Value:
 
 @converts("MaxRoiPool")
 def max_roi_pool(n: OnnxNode) -> Value:
-    return n.apply("max_roi_pool", n[0], n[1], pooled_shape=n.required("pooled_shape"), spatial_scale=n.attr("spatial_scale", 1.0))
+    return n.apply("max_roi_pool", n[0], n[1], pooled_shape=n.required("pooled_shape"), spatial_scale=n.attr("spatial_scale",
+                                                                                                             1.0))
 
 
 @converts("RoiAlign")
@@ -51,14 +55,17 @@ def roi_align(n: OnnxNode) -> Value:
     if coordinates not in ("half_pixel", "output_half_pixel"):
         raise n.unsupported(f"with coordinate_transformation_mode {coordinates!r}")
     return n.apply(
-        "roi_align", n[0], n[1], n[2], output_shape=(n.attr("output_height", 1), n.attr("output_width", 1)), mode=n.attr("mode", "avg"),
-        sampling_ratio=n.attr("sampling_ratio", 0), spatial_scale=n.attr("spatial_scale", 1.0), half_pixel=coordinates == "half_pixel",
+        "roi_align", n[0], n[1], n[2], output_shape=(n.attr("output_height", 1), n.attr("output_width", 1)), mode=n.attr("mode",
+                                                                                                                         "avg"),
+        sampling_ratio=n.attr("sampling_ratio", 0), spatial_scale=n.attr("spatial_scale",
+                                                                         1.0), half_pixel=coordinates == "half_pixel",
     )
 
 
 @converts("MaxUnpool")
 def max_unpool(n: OnnxNode) -> Value:
-    """Elements at places that are counted over the whole result without `output_shape`; it adds zeros at the end of dimensions."""
+    """Elements at places that are counted over the whole result without `output_shape`; it adds zeros at the end of
+    dimensions."""
     kernel = n.required("kernel_shape")
     strides, pads = n.attr("strides", (1,) * len(kernel)), n.attr("pads", (0, 0) * len(kernel))
     shape = (*n.shape(0)[:2], *[
@@ -98,7 +105,7 @@ def ngrams(n: OnnxNode) -> Value:
         raise n.unsupported("of strings")
     starts = (*n.required("ngram_counts"), len(pool))
     grams: list[tuple[int, ...]] = []
-    for size, (start, end) in enumerate(zip(starts[:-1], starts[1:], strict=True), 1):
+    for size, (start, end) in enumerate(pairwise(starts), 1):
         grams += [pool[at:at + size] for at in range(start, end, size)]
     low, high = n.required("min_gram_length"), n.required("max_gram_length")
     indexes = n.required("ngram_indexes")
@@ -117,6 +124,6 @@ def ngrams(n: OnnxNode) -> Value:
         y = n.apply("cast", n.apply("greater", y, n.like(0, y)), to="float32")
     scale = (lengths > 0).astype(np.float32)
     if mode != "TF" and weights is not None:
-        scale *= np.asarray(weights, np.float32)
+        scale[list(indexes)] *= np.asarray(weights, np.float32)  # a weight for each run, in the order of the pool
     y = n.apply("mul", y, n.value(scale))
     return y if n.ndim(0) == 2 else n.apply("reshape", y, shape=(len(table),))

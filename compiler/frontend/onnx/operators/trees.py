@@ -49,7 +49,8 @@ class _Forest:
     def leaves(self, n: OnnxNode, x: Value) -> Value:
         """The leaf of each tree that rows come to."""
         kind = numpy_dtype(x.type.dtype)
-        columns = [np.asarray(column, np.int32) for column in (self.features, self.modes, self.missing, self.lower, self.upper, self.roots)]
+        columns = [np.asarray(column, np.int32) for column in (self.features, self.modes, self.missing, self.lower, self.upper,
+                                                               self.roots)]
         features, *rest = [n.value(column) for column in columns]
         limits = np.asarray(self.thresholds, kind)
         return n.apply("tree_leaves", x, features, n.value(limits, x.type.dtype), *rest, depth=self.depth(n))
@@ -94,7 +95,8 @@ def _old_forest(n: OnnxNode, word: str, count: int) -> tuple[_Forest, Any]:
         leaf = modes[at] == "LEAF"
         if not leaf and modes[at] not in _MODES:
             raise n.unsupported(f"with nodes of mode {modes[at]}")
-        number[key] = forest.node() if leaf else forest.node(n.required("nodes_featureids")[at], limits[at], _MODES[modes[at]], missing[at])
+        number[key] = forest.node() if leaf else forest.node(n.required("nodes_featureids")[at], limits[at], _MODES[modes[at]],
+                                                             missing[at])
         if key[0] not in seen:  # the first node of a tree is its root
             seen.add(key[0])
             forest.roots.append(number[key])

@@ -1,6 +1,7 @@
 """Attention and rotary places, as onnxruntime's optimizers and model builders write them.
 
-What a mask leaves out gets `mask_filter_value` added to its score (-10,000 if not given), as onnxruntime does it on CPUs; what is to
+What a mask leaves out gets `mask_filter_value` added to its score (-10,000 if not given), as onnxruntime does it on CPUs; what
+is to
 come, in causal attention, the least number.
 """
 
@@ -39,7 +40,8 @@ def part(n: OnnxNode, x: Value, axis: int, start: int, end: int) -> Value:
 
 
 def attended(
-    n: OnnxNode, q: Value, k: Value, v: Value, *, scale: float, bias: Value | None, causal: bool, window: int = -1, softcap: float = 0.0,
+    n: OnnxNode, q: Value, k: Value, v: Value, *, scale: float, bias: Value | None, causal: bool, window: int = -1, softcap:
+    float = 0.0,
 ) -> Value:
     """``softmax(q @ k.T * scale + bias) @ v`` of [B, heads, S, width].
 
@@ -64,7 +66,8 @@ def attended(
 def _masked(n: OnnxNode, at: int, batch: int, rows: int, columns: int, like: Value) -> Value | None:
     """A mask as numbers to add to scores [batch, heads, rows, columns]; None if the operand is not given.
 
-    [batch] or [2 * batch] : where keys end, and where they begin      [batch, columns], [batch, rows, columns] : 1 for what counts
+    [batch] or [2 * batch] : where keys end, and where they begin      [batch, columns], [batch, rows,
+                                                                                          columns] : 1 for what counts
     """
     if not n.has(at):
         return None
@@ -129,7 +132,8 @@ def attention(n: OnnxNode) -> list[Value | None]:
 
 @converts("QAttention", domain=DOMAIN)
 def quantized_attention(n: OnnxNode) -> list[Value | None]:
-    """Attention whose operand and weights are integers: input, weight, bias, input_scale, weight_scale, mask, zero points, past."""
+    """Attention whose operand and weights are integers: input, weight, bias, input_scale, weight_scale, mask, zero points,
+    past."""
     whole = n.apply("matmul_integer", n[0], n[1], n.maybe(6), n.maybe(7))
     x = n.apply("mul", n.apply("cast", whole, to=str(n.dtype(3))), n.apply("mul", n[3], n[4]))
     return _self_attention(n, n.apply("add", x, n[2]), mask=5, past=8, bias=None)
@@ -137,7 +141,8 @@ def quantized_attention(n: OnnxNode) -> list[Value | None]:
 
 @converts("MultiHeadAttention", domain=DOMAIN)
 def multi_head(n: OnnxNode) -> list[Value | None]:
-    """query, key, value, bias, key_padding_mask, attention_bias, past_key, past_value; query may hold all three, key the last two."""
+    """query, key, value, bias, key_padding_mask, attention_bias, past_key, past_value; query may hold all three, key the last
+    two."""
     count = int(n.required("num_heads"))
     bias = n.maybe(3)
 
@@ -198,7 +203,8 @@ def rotary(n: OnnxNode) -> Value:
     batch, _, length, _ = x.type.shape
     places = n[1]
     if places.type.size == 1 and batch * length > 1:
-        places = n.apply("add", n.apply("reshape", places, shape=(1, 1)), n.value(np.arange(length, dtype=np.int64).reshape(1, length)))
+        places = n.apply("add", n.apply("reshape", places, shape=(1, 1)), n.value(np.arange(length, dtype=np.int64).reshape(1,
+                                                                                                                            length)))
     tables = []
     for at in (2, 3):
         rows = n.apply("gather", n[at], places, axis=0)
@@ -217,7 +223,8 @@ def group_query(n: OnnxNode) -> list[Value | None]:
     q_heads, kv_heads = int(n.required("num_heads")), int(n.required("kv_num_heads"))
     unread = [at for at in range(9, len(n)) if n.has(at)]
     if unread or not n.has(1) or n.attr("kv_cache_bit_width", 0) or n.attr("k_quant_type", "NONE") != "NONE":
-        raise n.unsupported(f"with its operand {unread[0]}" if unread else "of queries, keys and values in one, or with kept integers")
+        why = f"with its operand {unread[0]}" if unread else "of queries, keys and values in one, or with kept integers"
+        raise n.unsupported(why)
     q, k, v = heads(n, n[0], q_heads), heads(n, n[1], kv_heads), heads(n, n[2], kv_heads)
     batch, _, length, width = q.type.shape
     old = n.shape(3)[2] if n.has(3) else 0
@@ -238,7 +245,8 @@ def group_query(n: OnnxNode) -> list[Value | None]:
         if shared == 1:
             return x
         apart = n.apply("reshape", x, shape=(batch, kv_heads, 1, total, width))
-        return n.apply("reshape", n.apply("expand", apart, shape=(batch, kv_heads, shared, total, width)), shape=(batch, q_heads, total, width))
+        return n.apply("reshape", n.apply("expand", apart, shape=(batch, kv_heads, shared, total, width)), shape=(batch, q_heads,
+                                                                                                                  total, width))
     scale = n.attr("scale", 0.0) or width**-0.5
     y = attended(n, q, repeated(k), repeated(v), scale=scale, bias=None, causal=True, window=int(n.attr("local_window_size", -1)),
                  softcap=float(n.attr("softcap", 0.0)))
