@@ -14,8 +14,8 @@ from vtakit.compiler.te.tensor import Tensor
 
 MOVING = frozenset((  # operators of storage types, which are not computed with
     "bit_cast", "cast", "concat", "depth_to_space", "dequantize_linear", "expand", "gather", "gather_elements", "gather_nd",
-    "identity", "pad", "quantize_linear", "reshape", "reverse_sequence", "scatter_elements", "scatter_nd", "slice", "space_to_depth",
-    "split", "tensor_scatter", "tile", "transpose", "where",
+    "identity", "pad", "quantize_linear", "reshape", "reverse_sequence", "scatter_elements", "scatter_nd", "slice",
+    "space_to_depth", "split", "tensor_scatter", "tile", "transpose", "where",
 ))
 _REMEMBERED = 4096  # types that nodes of one kind have had
 
