@@ -68,7 +68,8 @@ class GpuKernels:
         for param in function.params:
             kind = param.dtype
             if kind.is_storage or kind.bits in (2, 4):
-                raise PassError(f"{function.name} has numbers of {kind}, for which GPUs have no code: convert them before", function)
+                what = f"{function.name} has numbers of {kind}, for which GPUs have no code: convert them before"
+                raise PassError(what, function)
         return lower_late(launch_host_loops(function, self.machine), "gpu", shuffles=self.shuffles)
 
     def network(

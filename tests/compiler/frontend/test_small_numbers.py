@@ -13,8 +13,8 @@ import vtakit
 from vtakit.compiler.frontend.errors import ModelError
 from vtakit.compiler.frontend.onnx.importer import import_model
 from vtakit.compiler.graph.compile import compile_graph
+from vtakit.compiler.graph.errors import GraphError
 from vtakit.compiler.graph.gpu import GpuKernels
-from vtakit.compiler.passes.base import PassError
 
 FLOATS = {"float8_e4m3fn": 17, "float8_e4m3fnuz": 18, "float8_e5m2": 19, "float8_e5m2fnuz": 20, "float4_e2m1fn": 23}
 INTEGERS = {"uint4": T.UINT4, "int4": T.INT4, "uint2": T.UINT2, "int2": T.INT2}
@@ -173,5 +173,5 @@ def test_nothing_is_computed_with_a_small_float():
 def test_a_gpu_has_no_code_for_them():
     node = helper.make_node("Cast", ["x"], ["y"], "down", to=T.FLOAT8E5M2)
     graph = import_model(of_nodes([node], [("x", T.FLOAT, [4])], [("y", T.FLOAT8E5M2, [4])]))
-    with pytest.raises(PassError, match="has numbers of float8_e5m2, for which GPUs have no code: convert them before"):
+    with pytest.raises(GraphError, match="has numbers of float8_e5m2, for which GPUs have no code: convert them before"):
         compile_graph(graph, GpuKernels())

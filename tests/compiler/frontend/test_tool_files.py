@@ -19,6 +19,13 @@ WIDTH, HEADS, LENGTH = 16, 2, 6
 @pytest.fixture(scope="module")
 def tools():
     """The script that makes the files."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.syspath_prepend(ROOT / "benchmarks")
+        yield loaded()
+
+
+def loaded():
+    """benchmarks/tool_files.py as a module."""
     spec = importlib.util.spec_from_file_location("tool_files", ROOT / "benchmarks" / "tool_files.py")
     assert spec is not None
     assert spec.loader is not None
