@@ -2,8 +2,8 @@
 
     python benchmarks/tool_files.py [--only WORD …] [--keep DIR]
 
-prints a table: for each file which operators of the domain com.microsoft are in it, and how far vtakit's results are from those of
-onnxruntime: the root mean square of the difference, relative to that of the result. Needs torch, timm, onnxscript and onnxruntime.
+prints a table: for each file which operators of the domain com.microsoft are in it, and how far its results are from those of
+onnxruntime: the root mean square of the difference, relative to the result. Needs torch, timm, onnxscript and onnxruntime.
 The exit status is 1 if a file is refused or its results differ.
 """
 

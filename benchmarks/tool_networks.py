@@ -2,6 +2,7 @@
 
 import tempfile
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -39,8 +40,9 @@ def exported(module: Any, *samples: Any) -> tuple[onnx.ModelProto, list[Inputs]]
 def by_timm(name: str, **options: Any) -> Callable[[], tuple[onnx.ModelProto, list[Inputs]]]:
     """A network of timm, its batch normalizations with statistics of random images."""
     def make() -> tuple[onnx.ModelProto, list[Inputs]]:
-        import timm
         import torch
+
+        timm: Any = import_module("timm")
 
         torch.manual_seed(5)
         module = timm.create_model(name, pretrained=False, **options)
@@ -75,7 +77,7 @@ def transformer(kind: str) -> Any:
         c, s, a, b = angles.cos(), angles.sin(), x[..., :half], x[..., half:]
         return torch.cat([a * c - b * s, b * c + a * s], -1)
 
-    class Block(nn.Module):
+    class Block(nn.Module):  # type: ignore[misc,unused-ignore]
         def __init__(self) -> None:
             super().__init__()
             norm = nn.RMSNorm if kind == "llama" else nn.LayerNorm
@@ -105,7 +107,7 @@ def transformer(kind: str) -> Any:
             x = x + self.attended(self.first(x))
             return x + self.wide(self.second(x))
 
-    class Model(nn.Module):
+    class Model(nn.Module):  # type: ignore[misc,unused-ignore]
         def __init__(self) -> None:
             super().__init__()
             self.words, self.places = nn.Embedding(WORDS, WIDTH), nn.Embedding(LENGTH, WIDTH)

@@ -167,7 +167,7 @@ def attribute_value(proto: "onnx.AttributeProto", what: str) -> Any:
     raise ModelError(f"{what} is of a kind that vtakit does not read")
 
 
-Converter = Callable[[OnnxNode], Value | Sequence[Value]]
+Converter = Callable[[OnnxNode], Value | Sequence[Value | None]]
 CONVERTERS: dict[str, Converter] = {}  # by operator, with the domain and a dot before one of another domain than ONNX's own
 
 

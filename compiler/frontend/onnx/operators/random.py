@@ -34,6 +34,14 @@ def drawn_like(n: OnnxNode) -> Value:
     return _drawn(n, n.shape(0), n.kind("dtype", n.dtype(0)))
 
 
+@converts("Bernoulli")
+def bernoulli(n: OnnxNode) -> Value:
+    """1 as often as an element says, else 0; the function that ONNX gives it has 1 where it should be 0."""
+    kind = n.kind("dtype", n.dtype(0))
+    uniform = n.apply("random_uniform", shape=n.shape(0), dtype=str(n.dtype(0)), seed=seed_of(n))
+    return n.apply("cast", n.apply("less", uniform, n[0]), to=str(kind))
+
+
 @converts("Multinomial")
 def multinomial(n: OnnxNode) -> Value:
     """Classes [B, samples] of unnormalized log-probabilities [B, C]: a uniform number's place in the running sum of

@@ -30,9 +30,10 @@ class _Forest:
     def node(self, feature: int = 0, threshold: float = 0.0, mode: int = 0, missing: int = 0) -> int:
         """Add a node that follows itself; its number."""
         at = len(self.features)
-        for column, value in ((self.features, feature), (self.thresholds, threshold), (self.modes, mode), (self.missing, missing),
-                              (self.lower, at), (self.upper, at)):
-            column.append(value)  # type: ignore[attr-defined]
+        self.thresholds.append(threshold)
+        for column, value in ((self.features, feature), (self.modes, mode), (self.missing, missing), (self.lower, at),
+                              (self.upper, at)):
+            column.append(value)
         return at
 
     def depth(self, n: OnnxNode) -> int:
@@ -82,7 +83,8 @@ def _transformed(n: OnnxNode, y: Value, name: str) -> Value:
 def _numbers(n: OnnxNode, name: str) -> Sequence[Any] | None:
     """An attribute that is a list, or a tensor for numbers of 64 bits."""
     found = n.attr(f"{name}_as_tensor")
-    return n.attr(name) if found is None else found.reshape(-1).tolist()
+    numbers: Sequence[Any] | None = n.attr(name) if found is None else found.reshape(-1).tolist()
+    return numbers
 
 
 def _old_forest(n: OnnxNode, word: str, count: int) -> tuple[_Forest, Any]:

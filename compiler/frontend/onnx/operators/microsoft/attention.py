@@ -16,9 +16,10 @@ from vtakit.compiler.graph.ir import Value
 
 
 def _least(value: Value) -> float:
-    import ml_dtypes
-
-    return float(ml_dtypes.finfo(numpy_dtype(value.type.dtype)).min)
+    kind = value.type.dtype
+    if kind.code == "bfloat":
+        return -float.fromhex("0x1.fep127")
+    return float(np.finfo(numpy_dtype(kind)).min)
 
 
 def heads(n: OnnxNode, x: Value, count: int) -> Value:
@@ -209,7 +210,7 @@ def rotary(n: OnnxNode) -> Value:
     for at in (2, 3):
         rows = n.apply("gather", n[at], places, axis=0)
         tables.append(n.apply("reshape", rows, shape=(rows.type.shape[0], 1, *rows.type.shape[1:])))
-    y = _turned(n, x, *tables, interleaved=bool(n.attr("interleaved", 0)))
+    y = _turned(n, x, tables[0], tables[1], interleaved=bool(n.attr("interleaved", 0)))
     return joined(n, y) if flat else y
 
 
@@ -235,7 +236,8 @@ def group_query(n: OnnxNode) -> list[Value | None]:
         raise n.unsupported(f"of {total} keys where {old} are kept and {length} are new")
     if n.attr("do_rotary", 0):
         tables = [n.apply("reshape", part(n, n[at], 0, old, old + length), shape=(1, 1, length, n.shape(at)[1])) for at in (7, 8)]
-        turned: list[Any] = [_turned(n, each, *tables, interleaved=bool(n.attr("rotary_interleaved", 0))) for each in (q, k)]
+        turned: list[Any] = [_turned(n, each, tables[0], tables[1], interleaved=bool(n.attr("rotary_interleaved",
+                                                                                            0))) for each in (q, k)]
         q, k = turned
     if old:
         k, v = (n.apply("concat", n[at], new, axis=2) for at, new in ((3, k), (4, v)))

@@ -4,12 +4,14 @@ A dynamic LSTM is read as that of the weights that its integers stand for: its a
 model before quantization than onnxruntime's own result.
 """
 
+from typing import Any
+
 import numpy as np
 
 from vtakit.compiler.frontend.onnx.nodes import OnnxNode, converts
 from vtakit.compiler.frontend.onnx.operators.microsoft.quantized import DOMAIN
 from vtakit.compiler.frontend.onnx.operators.recurrent import lstm
-from vtakit.compiler.graph.ir import Value
+from vtakit.compiler.graph.ir import Array, Value
 
 _MOST_BITS = 8
 
@@ -37,7 +39,7 @@ def integers_to_float(n: OnnxNode) -> Value:
 
 
 @converts("DynamicQuantizeLSTM", domain=DOMAIN)
-def dynamic_lstm(n: OnnxNode) -> list[Value]:
+def dynamic_lstm(n: OnnxNode) -> Any:
     """Weights are [directions, operands, 4 cells], a scale and a zero point for each direction or each of its columns."""
     def real(at: int, scale: int) -> Value:
         def shaped(number: int) -> Value:
@@ -58,10 +60,10 @@ def blocks_of_bits(n: OnnxNode) -> Value:
         raise n.unsupported("with g_idx" if n.has(4) else f"of {bits} bits")
     count = -(-columns // size)
 
-    def unpacked(given: np.ndarray, per: int) -> np.ndarray:  # type: ignore[type-arg]
+    def unpacked(given: Array, per: int) -> Array:
         """Integers of a row of bytes, the first in the low bits."""
         lanes = np.arange(0, _MOST_BITS, bits, dtype=np.uint8)
-        found = (given.reshape(rows, -1)[..., None] >> lanes) & np.uint8((1 << bits) - 1)
+        found: Array = (given.reshape(rows, -1)[..., None] >> lanes) & np.uint8((1 << bits) - 1)
         return found.reshape(rows, -1)[:, :per]
     whole = unpacked(n.constant(1).view(np.uint8), count * size)
     scale = n.constant(2).reshape(rows, count)

@@ -2,7 +2,6 @@
 
 from vtakit.compiler.frontend.onnx.nodes import OnnxNode, converts
 from vtakit.compiler.frontend.onnx.operators.conv import add_bias, window
-from vtakit.compiler.frontend.onnx.operators.matmul import gemm
 from vtakit.compiler.frontend.onnx.operators.microsoft.quantized import DOMAIN
 from vtakit.compiler.graph.ir import Value
 
@@ -43,7 +42,11 @@ def fused_conv(n: OnnxNode) -> Value:
 
 @converts("FusedGemm", domain=DOMAIN)
 def fused_gemm(n: OnnxNode) -> Value:
-    return activated(n, gemm(n), *[n.attr(f"activation_{word}") for word in ("alpha", "beta", "gamma")])
+    y = n.apply(
+        "gemm", n[0], n[1], n.maybe(2), alpha=n.attr("alpha", 1.0), beta=n.attr("beta", 1.0), trans_a=bool(n.attr("transA", 0)),
+        trans_b=bool(n.attr("transB", 0)),
+    )
+    return activated(n, y, *[n.attr(f"activation_{word}") for word in ("alpha", "beta", "gamma")])
 
 
 def _turned(n: OnnxNode, value: Value, last: bool, batch: bool) -> Value:
