@@ -85,8 +85,8 @@ CASES = {
         st.Evaluate(effect("sync", "shared")),
         (
             "the call sync('shared') means nothing to this code generator: it knows the math functions, abs, address_of, "
-            "assert_that, call_packed, clz, fma, isfinite, isinf, isnan, nextafter, popcount, prefetch, the intrinsics "
-            "dot4_u8s8, dot_bf16, dot_bits, dot_u8s8s32, dot_words, gemm_bf16, gemm_f32, gemm_s8s8s32, gemm_u8s8s32, "
+            "assert_that, call_packed, clz, fma, isfinite, isinf, isnan, nextafter, popcount, prefetch, reinterpret, the "
+            "intrinsics dot4_u8s8, dot_bf16, dot_bits, dot_u8s8s32, dot_words, gemm_bf16, gemm_f32, gemm_s8s8s32, gemm_u8s8s32, "
             "pack_bits, tiles_bf16, tiles_store, tiles_u8s8s32, tiles_words, tiles_zero, transpose_32, and C functions (calls "
             "of kind 'extern')"
         ),
