@@ -13,6 +13,8 @@ from vtakit.base.reading import memory_bytes, opened
 from vtakit.compiler.codegen.llvm.errors import CodegenError
 from vtakit.compiler.frontend.errors import ModelError
 from vtakit.compiler.frontend.onnx.importer import import_model, word
+from vtakit.compiler.frontend.tflite.importer import import_tflite
+from vtakit.compiler.frontend.tflite.reader import SUFFIX as TFLITE_SUFFIX
 from vtakit.compiler.frontend.torch.importer import import_program
 from vtakit.compiler.graph.ir import Graph
 from vtakit.compiler.graph.passes.base import Seen
@@ -73,9 +75,18 @@ def graph_of(
     evaluate: Evaluate, exported: "tuple[torch.export.ExportedProgram, str] | None",
 ) -> Graph:
     """Return a model as it is imported; `exported` as `program_of` returns it."""
+    if is_tflite(model):
+        if fixed:
+            raise ModelError("fixed goes with ONNX models: what decides shapes in a TensorFlow Lite model is in the file")
+        return import_tflite(model, shapes=shapes, batch=1 if batch is None else batch, evaluate=evaluate, name=name)
     if exported is None:
         return import_model(model, shapes=shapes, batch=1 if batch is None else batch, fixed=fixed, evaluate=evaluate, name=name)
     return import_program(exported[0], name=exported[1] if name is None else name)
+
+
+def is_tflite(model: Any) -> bool:
+    """Return whether a model is the path of a TensorFlow Lite file."""
+    return isinstance(model, str | Path) and Path(model).suffix == TFLITE_SUFFIX
 
 
 def program_of(

@@ -10,7 +10,7 @@ from vtakit.compiler.frontend.errors import LaterError, ModelError
 from vtakit.compiler.graph.decisions import Given, ModelDecisions, read_decisions
 from vtakit.compiler.graph.passes.base import Seen
 from vtakit.runtime.cpu.evaluate import evaluator
-from vtakit.runtime.images import graph_of, program_of, read_image, read_open, whole_image
+from vtakit.runtime.images import graph_of, is_tflite, program_of, read_image, read_open, whole_image
 from vtakit.runtime.inputs import check_threads, check_words
 from vtakit.runtime.module import Module
 from vtakit.runtime.placement import check_placed
@@ -47,7 +47,7 @@ def compile(
     For a CPU it becomes one native function; for the accelerator programs, with machine code for the rest.
 
     model    : an ONNX model, or the path of one; or what torch.export.export makes of a PyTorch module, or the path of a .pt2
-               file with such
+               file with such; or the path of a TensorFlow Lite model (.tflite)
     target   : a name, one of `vtakit.targets()`: "llvm" for this machine, "vta" for the accelerator; or what `vtakit.target`
                makes. A module for a machine that this one cannot run is there to be saved and exported
     shapes   : of inputs whose shape the model leaves open: name -> shape, in which `vtakit.dim` stands for a size that stays open
@@ -99,6 +99,7 @@ def compile(
     chosen.check_options(asked)
     chosen = chosen.ready("compile")
     exported = program_of(model, shapes, batch, fixed)
+    can_open = exported is None and not is_tflite(model)
     records = None if tuned is None else read_tuned(tuned)
     how: dict[str, Any] = {"tuned": records, "after": after, "progress": progress, "threads": threads, "cache": cache}
     image: Image | None = None
@@ -106,13 +107,15 @@ def compile(
         try:
             image = whole_image(model, chosen, asked, (shapes, 1 if batch is None else batch, fixed, name), exported, **how)
         except LaterError:
-            if exported is not None:
+            if not can_open:
                 raise
     if image is not None:
         check_placed(image, device)
         return Module(image, device, timeout_s, threads=threads, **options)
-    if exported is not None:
-        raise ModelError("a PyTorch program has the shapes of its export; vtakit.dim goes with ONNX models")
+    if not can_open:
+        what = "a TensorFlow Lite model is compiled for one set of sizes" if exported is None else (
+            "a PyTorch program has the shapes of its export")
+        raise ModelError(f"{what}; vtakit.dim goes with ONNX models")
     source = open_source(model, chosen, asked, shapes=shapes, batch=batch, fixed=fixed, name=name, **how)
     opened = OpenModule(source, device, timeout_s, threads=threads, **options)
     opened.prepare_all()

@@ -26,6 +26,7 @@ from vtakit.compiler.quantize.weights import BITS, Weights, power_of_two_weights
 from vtakit.compiler.quantize.write import Writer
 from vtakit.runtime.accuracy import Accuracy, Compared
 from vtakit.runtime.bits import Keep, choose_bits
+from vtakit.runtime.images import is_tflite
 from vtakit.runtime.torch_onnx import onnx_of
 from vtakit.runtime.torch_program import named_program
 from vtakit.runtime.values import Values, fixed, shapes_of
@@ -100,6 +101,9 @@ def quantize(
         raise QuantizeError(f"symmetric={symmetric!r:.40} must be True or False")
     if method not in METHODS:
         raise QuantizeError(f"method={method!r} is no way to choose a range: {one_of(tuple(METHODS), method)}")
+    if is_tflite(model):
+        raise QuantizeError(f"{str(model)!r} is a TensorFlow Lite model, which its own converter quantizes: give the float model "
+                            "in ONNX")
     exported = named_program(model)
     proto, name, folder = read_model(model if exported is None else onnx_of(*exported))
     network = Network(proto, folder)
