@@ -48,11 +48,12 @@ class Format:
 
 
 FORMATS: dict[str, Format] = {}
+_PACKAGES = {"pt2": "torch", "tflite": "ai_edge_litert"}  # that make files of a format
 
 
 def formats_here() -> list[str]:
     """The formats whose packages are installed."""
-    return [name for name in FORMATS if name != "pt2" or importlib.util.find_spec("torch")]
+    return [name for name in FORMATS if name not in _PACKAGES or importlib.util.find_spec(_PACKAGES[name])]
 
 
 Maker = Callable[[random.Random], Case]
@@ -209,6 +210,39 @@ def saved(at: int = 0) -> tuple[Any, bytes]:
 def _onnx(rng: random.Random) -> Case:
     data = onnx_mutations.mutation(rng.randrange(1 << 40), _models())
     return Case("onnx", ["run", "net.onnx", "--no-cache", "--input", "in.npz"], {"net.onnx": data, "in.npz": one_input()})
+
+
+@functools.cache
+def _tflite_models() -> tuple[bytes, bytes]:
+    """A network in int8, and a model whose weights are sparse."""
+    from tflite_support import residual_network, sparse_model
+
+    return residual_network(np.random.default_rng(0), size=8).bytes(), sparse_model()[0].bytes()
+
+
+@functools.cache
+def _tflite_inputs() -> tuple[bytes, bytes]:
+    made = [io.BytesIO(), io.BytesIO()]
+    np.savez(made[0], image=np.ones((1, 8, 8, 3), np.int8))
+    np.savez(made[1], x=np.ones((2, 8), "f4"))
+    return made[0].getvalue(), made[1].getvalue()
+
+
+def _warm_tflite() -> None:
+    from vtakit.compiler.frontend.tflite.importer import import_tflite
+
+    _module()
+    _tflite_models()
+    path = Path("/proc/self/fd") / str(os.memfd_create("net.tflite"))
+    path.write_bytes(_tflite_models()[0])
+    import_tflite(path)
+
+
+@format_of("tflite", _warm_tflite)
+def _tflite(rng: random.Random) -> Case:
+    at = rng.randrange(2)
+    files = {"net.tflite": of_bytes(rng, _tflite_models()[at]), "in.npz": _tflite_inputs()[at]}
+    return Case("tflite", ["run", "net.tflite", "--no-cache", "--input", "in.npz"], files)
 
 
 def specials() -> list[Callable[[Path], object]]:

@@ -41,7 +41,7 @@ def add_model(parser: argparse.ArgumentParser, *others: str, makes_code: bool = 
     others     : files that the command takes beside models
     makes_code : whether the command makes code, which the cache may have and whose images can be written
     """
-    kinds = ", ".join(["ONNX model", ".pt2 file of torch.export", *others])
+    kinds = ", ".join(["ONNX model", ".pt2 file of torch.export", ".tflite file", *others])
     parser.add_argument("model", type=Path, metavar="MODEL", help=kinds)
     parser.add_argument("--target", default="llvm", action=_TargetAction,
                         help="llvm, this machine (default); vta, the accelerator; cuda or opencl, a GPU; a machine such as "

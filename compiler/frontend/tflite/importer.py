@@ -12,9 +12,11 @@ from vtakit.base.limits import check_shape
 from vtakit.compiler.frontend.errors import ModelError, UnsupportedError
 from vtakit.compiler.frontend.onnx.importer import word
 from vtakit.compiler.frontend.onnx.reader import as_shapes, is_size
-from vtakit.compiler.frontend.tflite.nodes import Tensors, TfliteNode, Unsupported, called, plain
+from vtakit.compiler.frontend.tflite.model import Model, Operator
+from vtakit.compiler.frontend.tflite.nodes import TfliteNode, called
 from vtakit.compiler.frontend.tflite.operators import CONVERTERS
-from vtakit.compiler.frontend.tflite.reader import Model, Operator, read_model
+from vtakit.compiler.frontend.tflite.reader import read_model
+from vtakit.compiler.frontend.tflite.tensors import Tensors, Unsupported, plain
 from vtakit.compiler.graph.builder import Builder
 from vtakit.compiler.graph.errors import GraphError
 from vtakit.compiler.graph.evaluate import evaluate_graph

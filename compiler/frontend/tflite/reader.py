@@ -5,7 +5,6 @@ The schema is that of the package `tflite`, made of TensorFlow's own. Source: te
 
 import struct
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from functools import cache
 from math import prod
 from pathlib import Path
@@ -14,10 +13,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from vtakit.base.errors import VtakitError, needs
+from vtakit.base.errors import VtakitError
 from vtakit.base.limits import MAX_NODES, check_limit, check_name, check_shape
 from vtakit.base.reading import memory_bytes, read_bytes
 from vtakit.compiler.frontend.errors import ModelError
+from vtakit.compiler.frontend.tflite.model import Model, Operator, Tensor
 from vtakit.compiler.frontend.tflite.sparse import places
 from vtakit.compiler.graph.builder import numpy_dtype
 from vtakit.compiler.graph.ir import Array
@@ -33,69 +33,17 @@ _KINDS = {  # of tensors, by the names of the schema
 _DAMAGE = (struct.error, IndexError, ValueError, TypeError, OverflowError, AttributeError, KeyError, MemoryError)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Tensor:
-    """A tensor of a subgraph.
-
-    shape  : its sizes; those that are open are 1, and in `open`
-    kind   : its element type; None for one that vtakit does not have, which `type_name` says
-    array  : the elements of a constant
-    scales : float32, one, or one for each index of `axis`; empty for numbers that are not quantized
-    zeros  : int64, as many
-    """
-
-    name: str
-    shape: tuple[int, ...]
-    open: tuple[int, ...]
-    type_name: str
-    kind: DType | None
-    array: Array | None
-    scales: npt.NDArray[np.float32]
-    zeros: npt.NDArray[np.int64]
-    axis: int
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Operator:
-    """An operator of a subgraph.
-
-    op      : the name that the schema gives it, as "CONV_2D"; that of a custom operator behind "custom operator "
-    inputs  : numbers of tensors; -1 for an optional one that is not given
-    options : reads its options: the schema's class -> an object of it; that of an empty table where the file has none
-    """
-
-    op: str
-    inputs: tuple[int, ...]
-    outputs: tuple[int, ...]
-    options: Callable[[str], Any]
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Model:
-    """The main subgraph of a file.
-
-    inputs, outputs : names and numbers of tensors
-    """
-
-    name: str
-    tensors: tuple[Tensor, ...]
-    operators: tuple[Operator, ...]
-    inputs: tuple[tuple[str, int], ...]
-    outputs: tuple[tuple[str, int], ...]
-
-
 def read_model(path: str | Path) -> Model:
     """Read a .tflite file.
 
-    Raises ModelError for one that cannot be read or is damaged, LimitError for one that declares too much, VtakitError without
-    the package `tflite`.
+    Raises ModelError for one that cannot be read or is damaged, LimitError for one that declares too much.
     """
     where = f"{str(path)!r}"
     data = read_bytes(path, "the model", error=ModelError)
     if data[4:8] != _MARK:
         raise ModelError(f"{where} is no TensorFlow Lite model: bytes 4 to 7 are {data[4:8]!r}, and must be {_MARK!r}")
-    with needs(f"a {SUFFIX} file", "tflite"):
-        import tflite
+    import tflite  # only who reads such a model waits for it
+
     try:
         return _Reader(data, tflite, Path(path).stem).model()
     except VtakitError as error:
@@ -158,6 +106,8 @@ class _Reader:
         if array is not None and type_name == "INT4":
             kind = dtype("int8")
         scales, zeros, axis = self._quantization(tensor.Quantization(), shape, what)
+        if kind is not None and kind.is_int and zeros.size and not kind.min <= zeros.min() <= zeros.max() <= kind.max:
+            raise ModelError(f"{what} has a zero point that {kind} does not hold")
         return Tensor(name, shape, is_open, type_name, kind, array, scales, zeros, axis)
 
     def _type_name(self, number: int) -> str:

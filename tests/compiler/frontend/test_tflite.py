@@ -1,285 +1,138 @@
-"""TensorFlow Lite models against LiteRT's interpreter: each operator with random shapes, options and element types."""
+"""TensorFlow Lite models against LiteRT's interpreter, and files that are refused."""
 
-import random
-from collections.abc import Callable
+import struct
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from support import raises
+from tflite_cases import KINDS, OPERATORS, Case
+from tflite_support import Made, residual_network, sparse_model, truth
 
 import vtakit
-from support import raises
-from tflite_support import Array, Made, truth
-from vtakit.compiler.frontend.errors import ModelError, UnsupportedError
-
-QUANTIZED = ("int8", "uint8")
-KINDS = ("float32", *QUANTIZED)
+from vtakit.compiler.frontend.errors import ModelError, NotConstantError, UnsupportedError
+from vtakit.compiler.frontend.tflite.docs import operator_text
+from vtakit.compiler.frontend.tflite.importer import import_tflite
+from vtakit.compiler.quantize.errors import QuantizeError
 
 
-class Case:
-    """A model with one operator, or a few, and data for it."""
-
-    def __init__(self, seed: int, kind: str) -> None:
-        self.rng, self.numbers, self.kind, self.model = random.Random(seed), np.random.default_rng(seed), kind, Made()
-        self.given: dict[int, Array] = {}
-
-    def data(self, *shape: int, low: float = -3.0, high: float = 3.0, scale: float = 0.025) -> int:
-        """An input of numbers between two bounds, of the case's element type."""
-        real = self.numbers.uniform(low, high, shape)
-        if self.kind == "float32":
-            at = self.model.input(shape)
-            self.given[at] = real.astype(np.float32)
-            return at
-        least, zero = np.iinfo(self.kind).min, self.zero()
-        at = self.model.input(shape, self.kind, scale=scale, zero=zero)
-        self.given[at] = np.clip(np.rint(real / scale) + zero, least, least + 255).astype(self.kind)
-        return at
-
-    def zero(self) -> int:
-        return self.rng.choice((0, 3, -7)) + (128 if self.kind == "uint8" else 0)
-
-    def result(self, *shape: int, scale: float = 0.05, zero: int | None = None) -> int:
-        """An output of the case's element type."""
-        at = self.model.tensor(shape, self.kind) if self.kind == "float32" else self.model.tensor(
-            shape, self.kind, scale=scale, zero=self.zero() if zero is None else zero)
-        self.model.outputs.append(at)
-        return at
-
-    def alike(self, at: int, *shape: int) -> int:
-        """An output that is quantized as a tensor is."""
-        if self.kind == "float32":
-            return self.result(*shape)
-        params = self.model.tensors[at].quantization
-        return self.result(*shape, scale=float(params.scale[0]), zero=int(params.zeroPoint[0]))
-
-    def weights(self, *shape: int, axis: int) -> tuple[int, int, Array]:
-        """Weights and the biases of their filters, which lie along an axis; and the weights' scales."""
-        filters = shape[axis]
-        if self.kind == "float32":
-            w = self.model.constant(self.numbers.normal(0, 0.3, shape), "float32")
-            return w, self.model.constant(self.numbers.normal(0, 0.3, filters), "float32"), np.ones(1)
-        if self.kind == "uint8":  # a scale and a zero point for all
-            w = self.model.constant(self.numbers.integers(1, 256, shape), "uint8", scale=0.003, zero=131)
-            scales = np.full(filters, 0.003)
-        else:
-            scales = self.numbers.uniform(0.002, 0.004, filters)
-            w = self.model.constant(self.numbers.integers(-127, 128, shape), "int8", scale=scales, axis=axis)
-        data = float(self.model.tensors[self.model.inputs[-1]].quantization.scale[0])
-        steps = scales * data if self.kind == "int8" else scales[:1] * data
-        b = self.model.constant(np.rint(self.numbers.normal(0, 0.3, filters) / (scales * data)), "int32", scale=steps)
-        return w, b, scales
-
-    def check(self, folder: Path, quanta: int = 1, tolerance: float = 1e-4) -> None:
-        """Compare with the interpreter: within so many quanta, or a tolerance."""
-        path = self.model.save(folder / "case.tflite")
-        wanted = truth(self.model.bytes(), self.given)
-        module = vtakit.compile(path, cache=False)
-        names = dict(zip(module.inputs, self.model.inputs, strict=True))
-        found = list(module.run({name: self.given[at] for name, at in names.items()}).values())
-        for ours, theirs in zip(found, wanted, strict=True):
-            assert ours.dtype == theirs.dtype and ours.shape == theirs.shape
-            if ours.dtype.kind in "iu" and self.kind != "float32":
-                assert np.abs(ours.astype(int) - theirs.astype(int)).max(initial=0) <= quanta
-            else:
-                np.testing.assert_allclose(ours, theirs, rtol=tolerance, atol=tolerance)
-
-
-def conv(c: Case) -> None:
-    h, w, depth, filters = c.rng.randint(5, 12), c.rng.randint(5, 12), c.rng.choice((1, 3, 4, 8)), c.rng.choice((1, 4, 7, 16))
-    kernel, step, spread = c.rng.choice(((1, 1), (3, 3), (2, 3))), c.rng.choice((1, 2)), c.rng.choice((1, 1, 2))
-    step = 1 if spread > 1 else step
-    groups = 2 if c.kind == "float32" and not depth % 2 and not filters % 2 and c.rng.random() < 0.3 else 1
-    same = c.rng.random() < 0.5
-    x = c.data(1, h, w, depth)
-    weight, bias, _ = c.weights(filters, *kernel, depth // groups, axis=0)
-    y = c.result(1, *_places(h, w, kernel, step, spread, same), filters)
-    c.model.apply("CONV_2D", [x, weight, bias], [y], "Conv2DOptions", padding=0 if same else 1, strideW=step, strideH=step,
-                  dilationWFactor=spread, dilationHFactor=spread, fusedActivationFunction=c.rng.choice((0, 1, 2, 3)))
-
-
-def depthwise(c: Case) -> None:
-    h, w, depth, times = c.rng.randint(5, 12), c.rng.randint(5, 12), c.rng.choice((1, 3, 8)), c.rng.choice((1, 1, 2))
-    kernel, step, same = c.rng.choice(((3, 3), (5, 5), (1, 3))), c.rng.choice((1, 2)), c.rng.random() < 0.5
-    x = c.data(1, h, w, depth)
-    weight, bias, _ = c.weights(1, *kernel, depth * times, axis=3)
-    y = c.result(1, *_places(h, w, kernel, step, 1, same), depth * times)
-    c.model.apply("DEPTHWISE_CONV_2D", [x, weight, bias], [y], "DepthwiseConv2DOptions", padding=0 if same else 1, strideW=step,
-                  strideH=step, depthMultiplier=times, fusedActivationFunction=c.rng.choice((0, 1, 3)))
-
-
-def transpose_conv(c: Case) -> None:
-    h, w, depth, filters = c.rng.randint(3, 6), c.rng.randint(3, 6), c.rng.choice((1, 4)), c.rng.choice((2, 5))
-    kernel, step, same = c.rng.choice(((3, 3), (2, 2), (4, 3))), c.rng.choice((1, 2)), c.rng.random() < 0.5
-    size = [n * step if same else n * step + max(k - step, 0) for n, k in zip((h, w), kernel, strict=True)]
-    shape = c.model.constant([1, *size, filters], "int32")
-    x = c.data(1, h, w, depth)
-    weight, bias, _ = c.weights(filters, *kernel, depth, axis=0)
-    y = c.result(1, *size, filters)
-    c.model.apply("TRANSPOSE_CONV", [shape, weight, x, bias], [y], "TransposeConvOptions", padding=0 if same else 1, strideW=step,
-                  strideH=step)
-
-
-def fully_connected(c: Case) -> None:
-    depth, filters, lead = c.rng.choice((3, 8, 17)), c.rng.choice((1, 5, 16)), c.rng.choice(((1,), (4,), (2, 3)))
-    keep = c.rng.random() < 0.5
-    x = c.data(*lead, depth)
-    weight, bias, _ = c.weights(filters, depth, axis=0)
-    y = c.result(*(lead if keep else (int(np.prod(lead)),)), filters)
-    inputs = [x, weight, bias] if c.rng.random() < 0.8 else [x, weight, -1]
-    c.model.apply("FULLY_CONNECTED", inputs, [y], "FullyConnectedOptions", keepNumDims=keep, fusedActivationFunction=c.rng.choice((0, 1)))
-
-
-def pool(c: Case) -> None:
-    h, w, depth, kernel, step = c.rng.randint(4, 9), c.rng.randint(4, 9), c.rng.choice((1, 8)), c.rng.choice((2, 3)), c.rng.choice((1, 2))
-    op, same = c.rng.choice(("AVERAGE_POOL_2D", "MAX_POOL_2D")), c.rng.random() < 0.5
-    x = c.data(1, h, w, depth)
-    y = c.alike(x, 1, *_places(h, w, (kernel, kernel), step, 1, same), depth)
-    c.model.apply(op, [x], [y], "Pool2DOptions", padding=0 if same else 1, strideW=step, strideH=step, filterWidth=kernel,
-                  filterHeight=kernel, fusedActivationFunction=c.rng.choice((0, 0, 3)))
-
-
-def _places(h: int, w: int, kernel: tuple[int, int], step: int, spread: int, same: bool) -> list[int]:
-    return [-(-size // step) if same else -(-(size - (reach - 1) * spread) // step)
-            for size, reach in zip((h, w), kernel, strict=True)]
-
-
-def binary(c: Case) -> None:
-    op, cls = c.rng.choice((("ADD", "AddOptions"), ("SUB", "SubOptions"), ("MUL", "MulOptions"), ("MAXIMUM", ""), ("MINIMUM", ""),
-                            ("SQUARED_DIFFERENCE", "")))
-    shape = c.rng.choice(((2, 3, 4, 5), (1, 4, 4, 8), (3, 7), (6,)))
-    other = c.rng.choice((shape, tuple([c.rng.choice((1, size)) for size in shape]), shape[-1:]))
-    a, b = c.data(*shape), c.data(*other)
-    made = np.broadcast_shapes(shape, other)
-    alike = op in ("MAXIMUM", "MINIMUM")
-    if alike and c.kind != "float32":
-        c.model.tensors[b].quantization = c.model.tensors[a].quantization
-    y = c.alike(a, *made) if alike else c.result(*made, scale=0.1)
-    operands = [a, b] if c.rng.random() < 0.5 else [b, a]
-    c.model.apply(op, operands, [y], cls, **({"fusedActivationFunction": c.rng.choice((0, 1, 3))} if cls and cls != "" else {}))
-
-
-def unary(c: Case) -> None:
-    shape = c.rng.choice(((1, 4, 5, 3), (2, 9)))
-    names = ("RELU", "RELU6", "LOGISTIC", "TANH", "HARD_SWISH", "LEAKY_RELU", "ABS")
-    more = ("RELU_N1_TO_1", "ELU", "EXP", "SIN", "COS", "NEG", "FLOOR", "CEIL", "ROUND", "SQUARE", "GELU", "SIGN")
-    op = c.rng.choice(names if c.kind != "float32" else names + more)
-    if op == "ABS" and c.kind == "uint8":
-        op = "RELU"
-    x = c.data(*shape)
-    if op in ("LOGISTIC", "TANH"):
-        least = 128 if c.kind == "uint8" else 0
-        y = c.result(*shape, scale=1 / 256 if op == "LOGISTIC" else 1 / 128, zero=least - 128 if op == "LOGISTIC" else least)
-    else:
-        y = c.result(*shape)
-    options: dict[str, Any] = {"LEAKY_RELU": {"cls": "LeakyReluOptions", "alpha": 0.1}, "GELU": {
-        "cls": "GeluOptions", "approximate": c.rng.random() < 0.5}}.get(op, {})
-    c.model.apply(op, [x], [y], **options)
-
-
-def softmax(c: Case) -> None:
-    shape = c.rng.choice(((1, 10), (3, 7), (1, 2, 3, 6)))
-    x = c.data(*shape)
-    y = c.result(*shape, scale=1 / 256, zero=0 if c.kind == "uint8" else -128)
-    c.model.apply("SOFTMAX", [x], [y], "SoftmaxOptions", beta=c.rng.choice((1.0, 0.5)))
-
-
-def mean(c: Case) -> None:
-    shape, keep = c.rng.choice(((1, 4, 5, 6), (2, 3, 3, 4))), c.rng.random() < 0.5
-    axes = c.rng.choice(((1, 2), (2, 1), (3,), (1,), (-1,)))
-    x = c.data(*shape)
-    gone = {axis % 4 for axis in axes}
-    y = c.result(*[1 if at in gone else size for at, size in enumerate(shape) if keep or at not in gone], scale=0.02)
-    c.model.apply("MEAN", [x, c.model.constant(axes, "int32")], [y], "ReducerOptions", keepDims=keep)
-
-
-def resize(c: Case) -> None:
-    nearest = c.rng.random() < 0.5
-    h, w, to, corners = c.rng.randint(2, 6), c.rng.randint(2, 6), [c.rng.randint(2, 11), c.rng.randint(2, 11)], c.rng.random() < 0.4
-    x = c.data(1, h, w, 3)
-    y = c.alike(x, 1, *to, 3)
-    op, cls = ("RESIZE_NEAREST_NEIGHBOR", "ResizeNearestNeighborOptions") if nearest else ("RESIZE_BILINEAR", "ResizeBilinearOptions")
-    c.model.apply(op, [x, c.model.constant(to, "int32")], [y], cls, alignCorners=corners,
-                  halfPixelCenters=not corners and c.rng.random() < 0.5)
-
-
-def concat(c: Case) -> None:
-    axis, shape = c.rng.choice((1, 2, 3, -1)), [1, 3, 4, 2]
-    parts = [c.data(*shape, scale=scale) for scale in (0.025, 0.03, 0.025)[:c.rng.randint(2, 3)]]
-    whole = list(shape)
-    whole[axis] *= len(parts)
-    y = c.result(*whole, scale=0.03)
-    c.model.apply("CONCATENATION", parts, [y], "ConcatenationOptions", axis=axis)
-
-
-def move(c: Case) -> None:
-    """Two moves in a row behind a convolution, whose result has its channels first."""
-    x = c.data(1, 6, 6, 4)
-    weight, bias, _ = c.weights(6, 1, 1, 4, axis=0)
-    if c.kind == "float32":
-        between = c.model.tensor((1, 6, 6, 6))
-    else:
-        between = c.model.tensor((1, 6, 6, 6), c.kind, scale=0.05, zero=c.zero())
-    c.model.apply("CONV_2D", [x, weight, bias], [between], "Conv2DOptions", padding=0, strideW=1, strideH=1)
-    shape: tuple[int, ...] = (1, 6, 6, 6)
-    last = between
-    for step in range(2):
-        op, operands, shape, cls, options = _a_move(c, shape)
-        last = c.model.tensor(shape, c.kind) if c.kind == "float32" else c.model.tensor(
-            shape, c.kind, scale=0.05, zero=int(c.model.tensors[between].quantization.zeroPoint[0]))
-        before = between if step == 0 else last - 1 - len(operands)
-        c.model.apply(op, [before, *operands], [last], cls, **options)
-    c.model.outputs.append(last)
-
-
-def _a_move(c: Case, shape: tuple[int, ...]) -> tuple[str, list[int], tuple[int, ...], str, dict[str, Any]]:
-    ints: Callable[[Any], int] = lambda array: c.model.constant(array, "int32")  # noqa: E731
-    kinds = ["TRANSPOSE", "PAD", "STRIDED_SLICE", "SLICE", "RESHAPE", "REVERSE_V2", "MIRROR_PAD"]
-    op = c.rng.choice(kinds)
-    ndim = len(shape)
-    if op == "TRANSPOSE":
-        perm = c.rng.sample(range(ndim), ndim)
-        return op, [ints(perm)], tuple([shape[axis] for axis in perm]), "", {}
-    if op in ("PAD", "MIRROR_PAD"):
-        edges = [(c.rng.randint(0, min(2, size - 1)), c.rng.randint(0, min(2, size - 1))) for size in shape]
-        new = tuple([size + sum(edge) for size, edge in zip(shape, edges, strict=True)])
-        if op == "MIRROR_PAD":
-            return op, [ints(edges)], new, "MirrorPadOptions", {"mode": c.rng.choice((0, 1))}
-        return op, [ints(edges)], new, "PadOptions", {}
-    if op == "STRIDED_SLICE":
-        starts = [c.rng.randint(-size, size - 1) for size in shape]
-        steps = [c.rng.choice((1, 1, 2, -1)) for _ in shape]
-        ends = [size if step > 0 else -size - 1 for size, step in zip(shape, steps, strict=True)]
-        mask, whole = c.rng.randint(0, 15), c.rng.randint(0, 15)
-        slices = [slice(None if mask >> at & 1 else s, None if whole >> at & 1 else e, k)
-                  for at, (s, e, k) in enumerate(zip(starts, ends, steps, strict=True))]
-        new = np.empty(shape, np.int8)[tuple(slices)].shape
-        return op, [ints(starts), ints(ends), ints(steps)], new, "StridedSliceOptions", {"beginMask": mask, "endMask": whole}
-    if op == "SLICE":
-        starts = [c.rng.randint(0, size - 1) for size in shape]
-        sizes = [c.rng.choice((-1, c.rng.randint(1, size - start))) for size, start in zip(shape, starts, strict=True)]
-        new = tuple([size - start if each < 0 else each for size, start, each in zip(shape, starts, sizes, strict=True)])
-        return op, [ints(starts), ints(sizes)], new, "", {}
-    if op == "REVERSE_V2":
-        return op, [ints([c.rng.randrange(ndim)])], shape, "", {}
-    size = int(np.prod(shape))
-    new = next(((-1, size // each) if c.rng.random() < 0.5 else (1, each, size // each, 1)) for each in (6, 5, 4, 3, 2, 1)
-               if not size % each)
-    return op, [ints(new)], tuple([size // new[1] if each < 0 else each for each in new]), "", {}
-
-
-OPERATORS: dict[str, tuple[Callable[[Case], None], tuple[str, ...]]] = {
-    each.__name__: (each, kinds) for each, kinds in (
-        (conv, KINDS), (depthwise, KINDS), (transpose_conv, ("float32", "int8")), (fully_connected, KINDS), (pool, KINDS),
-        (binary, ("float32", "int8")), (unary, ("float32", "int8")), (softmax, KINDS), (mean, ("float32", "int8")), (resize, KINDS),
-        (concat, ("float32", "uint8")), (move, ("float32", "int8")),
-    )
-}
-
-
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize(("name", "kind"), [(name, kind) for name, (_, kinds) in OPERATORS.items() for kind in kinds])
 def test_operators_equal_the_interpreter(name: str, kind: str, seed: int, tmp_path: Path) -> None:
     c = Case(seed * 1000 + KINDS.index(kind), kind)
     OPERATORS[name][0](c)
     c.check(tmp_path)
+
+
+def test_a_network_in_int8_runs_on_both_targets(tmp_path: Path) -> None:
+    numbers = np.random.default_rng(0)
+    made = residual_network(numbers)
+    path = made.save(tmp_path / "net.tflite")
+    image = numbers.integers(-128, 128, (1, 16, 16, 3)).astype(np.int8)
+    (wanted,) = truth(made.bytes(), {made.inputs[0]: image})
+    there = vtakit.compile(path, cache=False)
+    assert there.inputs == {"image": "int8[1, 16, 16, 3]"}
+    assert list(there.outputs) == ["scores"]
+    ours = there.run({"image": image})["scores"]
+    assert np.abs(ours.astype(int) - wanted.astype(int)).max() <= 2  # three layers that round, each by one quantum at most
+    device = vtakit.compile(path, "vta", device="fsim", cache=False)
+    np.testing.assert_array_equal(device.run({"image": image})["scores"], ours)
+    assert device.placement.share_of_macs > 0.99
+
+
+def test_open_sizes_are_given(tmp_path: Path) -> None:
+    made = Made()
+    x = made.input((1, 1, 4), name="x", signature=(-1, -1, 4))
+    made.outputs = [made.tensor((1, 1, 4), signature=(-1, -1, 4), name="y")]
+    made.apply("RELU", [x], made.outputs)
+    path = made.save(tmp_path / "open.tflite")
+    with raises(ModelError, "input 'x' … has the open shape [?, ?, 4]: give it with shapes={'x': (…)}"):
+        vtakit.compile(path)
+    data = np.linspace(-1, 1, 24, dtype=np.float32).reshape(3, 2, 4)
+    found = vtakit.compile(path, shapes={"x": (3, 2, 4)}).run({"x": data})["y"]
+    np.testing.assert_array_equal(found, np.maximum(data, 0))
+    with raises(ModelError, "input 'x' … has the shape [?, ?, 4], which [3, 2, 5] does not fit"):
+        vtakit.compile(path, shapes={"x": (3, 2, 5)})
+
+
+def test_a_shape_that_is_computed_is_folded(tmp_path: Path) -> None:
+    """As converters write a flattening of a batch that is open: SHAPE, STRIDED_SLICE, PACK, RESHAPE."""
+    made = Made()
+    x = made.input((1, 2, 3), name="x", signature=(-1, 2, 3))
+    shape, first, packed = made.tensor((3,), "int32"), made.tensor((), "int32"), made.tensor((2,), "int32")
+    made.apply("SHAPE", [x], [shape], "ShapeOptions", outType=2)
+    ends = [made.constant([each], "int32") for each in (0, 1, 1)]
+    made.apply("STRIDED_SLICE", [shape, *ends], [first], "StridedSliceOptions", shrinkAxisMask=1)
+    made.apply("PACK", [first, made.constant(6, "int32")], [packed], "PackOptions", valuesCount=2)
+    made.outputs = [made.tensor((1, 6), name="y", signature=(-1, 6))]
+    made.apply("RESHAPE", [x, packed], made.outputs, "ReshapeOptions")
+    data = np.arange(24, dtype=np.float32).reshape(4, 2, 3)
+    module = vtakit.compile(made.save(tmp_path / "m.tflite"), batch=4)
+    np.testing.assert_array_equal(module.run({"x": data})["y"], data.reshape(4, 6))
+
+
+def test_sparse_weights_are_read(tmp_path: Path) -> None:
+    made, dense = sparse_model()
+    data = np.arange(16, dtype=np.float32).reshape(2, 8)
+    found = vtakit.compile(made.save(tmp_path / "m.tflite")).run({"x": data})["y"]
+    np.testing.assert_array_equal(found, data @ dense.T)
+    np.testing.assert_array_equal(found, truth(made.bytes(), {0: data})[0])
+
+
+def test_what_is_unsupported_is_told_at_once(tmp_path: Path) -> None:
+    made = Made()
+    x, y, z = made.input((2, 3), name="x"), made.tensor((2, 3), name="y;other"), made.tensor((2, 3), name="z")
+    made.outputs = [z]
+    made.apply("SEGMENT_SUM", [x], [y])
+    made.apply("CUSTOM", [y], [z])
+    made.codes[-1].customCode = b"MyOwn"
+    with raises(UnsupportedError, "model 'm' needs … SEGMENT_SUM (1 node: 'y'); custom operator MyOwn (1 node: 'z')"):
+        import_tflite(made.save(tmp_path / "m.tflite"))
+
+
+def test_a_shape_that_data_decide_is_refused(tmp_path: Path) -> None:
+    made = Made()
+    x, size = made.input((2, 3), name="x"), made.input((2,), "int32", name="size")
+    made.outputs = [made.tensor((3, 2), name="y")]
+    made.apply("RESHAPE", [x, size], made.outputs, "ReshapeOptions")
+    with raises(NotConstantError, "input 1 ('size') of node 'y' (RESHAPE) must be known … depends on the input 'size' …"):
+        import_tflite(made.save(tmp_path / "m.tflite"))
+
+
+@pytest.mark.parametrize(("change", "message"), [
+    (lambda made: (made.tensors[0].quantization, "scale", np.array([0], np.float32)), "tensor 'x' … scale that is not above 0 …"),
+    (lambda made: (made.tensors[0].quantization, "zeroPoint", np.array([300])), "tensor 'x' … that int8 does not hold"),
+    (lambda made: (made.tensors[1], "shape", np.array([2, 4], np.int32)), "node 'y' (RELU) makes INT8[2, 3]; … says [2, 4]"),
+    (lambda made: (made.operators[0], "inputs", np.array([7], np.int32)), "the model 'm' names tensor 7; … has 2"),
+    (lambda made: (made.operators[0], "opcodeIndex", 3), "the model 'm' names operator code 3; it has 1"),
+    (lambda made: (made.tensors[0], "shape", np.array([2, -3], np.int32)), "tensor 'x' … [2, -3]: a size is at least 0"),
+])
+def test_models_that_break_rules_are_refused(change: Any, message: str, tmp_path: Path) -> None:
+    made = Made()
+    made.input((2, 3), "int8", scale=0.1, name="x")
+    made.outputs = [made.tensor((2, 3), "int8", scale=0.1, name="y")]
+    made.apply("RELU", [0], [1])
+    setattr(*change(made))
+    with raises(ModelError, f"… {message}"):
+        import_tflite(made.save(tmp_path / "m.tflite"))
+
+
+def test_other_files_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "m.tflite"
+    path.write_bytes(b"PK\3\4 an archive")
+    with raises(ModelError, "… is no TensorFlow Lite model: bytes 4 to 7 are b' an ', and must be b'TFL3'"):
+        vtakit.compile(path)
+    path.write_bytes(struct.pack("<I4s", 1 << 30, b"TFL3"))
+    with raises(ModelError, "… is a damaged TensorFlow Lite model: …"):
+        vtakit.compile(path)
+    residual_network(np.random.default_rng(0)).save(path)
+    with raises(ModelError, "fixed goes with ONNX models …"):
+        vtakit.compile(path, fixed={"image": np.zeros(1)})
+    with raises(QuantizeError, "… is a TensorFlow Lite model, which its own converter quantizes: …"):
+        vtakit.quantize(path, np.zeros((1, 16, 16, 3), np.float32))
+
+
+def test_the_documentation_lists_the_operators() -> None:
+    page = (Path(__file__).parents[3] / "docs" / "tflite.md").read_text()
+    assert page.endswith(f"\n\n{operator_text()}"), "write operator_text() of vtakit.compiler.frontend.tflite.docs at its end"

@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from vtakit.compiler.frontend.tflite.nodes import Order, TfliteNode, axis_in, converts, floats, plain
+from vtakit.compiler.frontend.tflite.nodes import TfliteNode, axis_in, converts, floats
+from vtakit.compiler.frontend.tflite.tensors import Order, plain
 from vtakit.compiler.graph.ir import Value
 
 _BINARY = {

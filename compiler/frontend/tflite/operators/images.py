@@ -2,7 +2,8 @@
 
 from collections.abc import Sequence
 
-from vtakit.compiler.frontend.tflite.nodes import FIRST, TfliteNode, converts
+from vtakit.compiler.frontend.tflite.nodes import TfliteNode, converts
+from vtakit.compiler.frontend.tflite.tensors import FIRST
 from vtakit.compiler.graph.ir import Value
 
 _SAME = 0

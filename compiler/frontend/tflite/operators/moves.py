@@ -6,7 +6,8 @@ from math import prod
 import numpy as np
 
 from vtakit.compiler.frontend.errors import ModelError
-from vtakit.compiler.frontend.tflite.nodes import TfliteNode, axis_in, converts, is_quantized, plain
+from vtakit.compiler.frontend.tflite.nodes import TfliteNode, axis_in, converts
+from vtakit.compiler.frontend.tflite.tensors import is_quantized, plain
 from vtakit.compiler.graph.ir import Value
 
 

@@ -1,6 +1,7 @@
 """Reductions."""
 
-from vtakit.compiler.frontend.tflite.nodes import FIRST, TfliteNode, axis_in, converts
+from vtakit.compiler.frontend.tflite.nodes import TfliteNode, axis_in, converts
+from vtakit.compiler.frontend.tflite.tensors import FIRST
 
 _REDUCTIONS = {
     "MEAN": "reduce_mean", "SUM": "reduce_sum", "REDUCE_MAX": "reduce_max", "REDUCE_MIN": "reduce_min",
