@@ -105,6 +105,10 @@ class CpuEngine(Engine):
         """Run a part; see `Native.run`."""
         self._native[part].run([address for _, address in values])
 
+    def native(self, part: CpuPart) -> Native:
+        """Return the loaded code of a part."""
+        return self._native[part]
+
     def profile(self, part: CpuPart, values: Values, repeat: int) -> tuple[list[Timed], None]:
         """Run each layer by itself; of `repeat` runs the quickest counts."""
         return self._native[part].timed([address for _, address in values], repeat), None

@@ -4,26 +4,16 @@ Composite operators are decomposed by PyTorch itself down to those that have a c
 `vtakit.compiler.nn` has, such as an LSTM, stays whole. Everything unsupported is told at once.
 """
 
-import operator
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from vtakit.compiler.frontend.errors import ModelError, UnsupportedError
-from vtakit.compiler.frontend.torch.nodes import AtenNode, Unsupported, kind_of
 from vtakit.compiler.frontend.torch.operators import CONVERTERS
 from vtakit.compiler.frontend.torch.quiet import quiet
-from vtakit.compiler.graph.builder import Builder
-from vtakit.compiler.graph.errors import GraphError
-from vtakit.compiler.graph.ir import Array, Graph, TensorType, Value
+from vtakit.compiler.frontend.torch.reader import Known, Reader, array_of, element_type, fixed_shape
+from vtakit.compiler.graph.ir import Graph
 
 if TYPE_CHECKING:
     import torch
-
-_NONSENSE = (TypeError, ValueError, IndexError, KeyError, ArithmeticError, AttributeError, AssertionError)
-_EFFECTS = ("_assert", "sym_constrain_range")  # what checks something while PyTorch runs
-Known = Value | tuple["Value | None", ...] | float | None
 
 
 def import_program(program: "torch.export.ExportedProgram", *, name: str = "program") -> Graph:
@@ -60,13 +50,10 @@ def _decomposed(program: "torch.export.ExportedProgram", name: str) -> "torch.ex
             raise ModelError(f"PyTorch refuses the program {name!r}: {why}") from None
 
 
-class _Importer:
+class _Importer(Reader):
     def __init__(self, program: "torch.export.ExportedProgram", name: str) -> None:
-        self.program, self.name = program, name
-        self.build = Builder(name)
-        self.known: dict[Any, Known] = {}
-        self.missing: set[Any] = set()  # what unsupported nodes make, and what is made of that
-        self.unsupported: dict[str, list[str]] = {}
+        super().__init__(name)
+        self.program = program
 
     def graph(self) -> Graph:
         given = {spec.arg.name: spec for spec in self.program.graph_signature.input_specs if hasattr(spec.arg, "name")}
@@ -76,18 +63,14 @@ class _Importer:
                 self.known[node] = self._placeholder(node, given[node.name])
             elif node.op == "output":
                 outputs = list(node.args[0])
-            elif not any(word in str(node.target) for word in _EFFECTS):
-                self._node(node)
+            else:
+                self.read(node)
         if self.unsupported:
             raise UnsupportedError(self.name, self.unsupported)
         names = ["output"] if len(outputs) == 1 else [f"output{at}" for at in range(len(outputs))]
         return self.build.finish([
-            (word, self._output(word, each)) for word, each in zip(names, outputs, strict=True) if each is not None
+            (word, self.output(word, each)) for word, each in zip(names, outputs, strict=True) if each is not None
         ])
-
-    def _output(self, name: str, node: Any) -> Value:
-        found = self.known.get(node, node)
-        return found if isinstance(found, Value) else self.build.constant(found, name=name)
 
     def _placeholder(self, node: Any, spec: Any) -> Known:
         where = f"program {self.name!r}"
@@ -96,121 +79,10 @@ class _Importer:
             tensor = self.program.constants.get(spec.target) if held is None else held
             if tensor is None:
                 raise ModelError(f"{where} reads {spec.target!r}, which it does not have")
-            return self.build.constant(_array(tensor, f"{spec.target!r} of {where}"), _kind(tensor.dtype, where), spec.target)
+            kind = element_type(tensor.dtype, where)
+            return self.build.constant(array_of(tensor, f"{spec.target!r} of {where}"), kind, spec.target)
         value = node.meta.get("val")
         if not hasattr(value, "shape"):  # a number that the program was exported for
             return None if value is None else float(value)
-        shape = _fixed(value.shape, f"input {node.name!r} of {where}")
-        return self.build.input(node.name, shape, _kind(value.dtype, f"input {node.name!r} of {where}"))
-
-    def _node(self, node: Any) -> None:
-        reads = node.all_input_nodes
-        op = str(node.target)
-        path = _path(node)
-        if not self.missing.isdisjoint(reads) and _is_number(node):  # a size of what is missing
-            self.missing.add(node)
-        elif op not in CONVERTERS and node.target is not operator.getitem:
-            self.unsupported.setdefault(op, []).append(path)
-            self.missing.add(node)
-        elif not self.missing.isdisjoint(reads):
-            self.missing.add(node)
-        elif node.target is operator.getitem:
-            source = self.known[node.args[0]]
-            assert isinstance(source, tuple)
-            found = source[node.args[1]]
-            if found is None:
-                self.unsupported.setdefault(f"{node.args[0].target} for its result {node.args[1]}", []).append(path)
-                self.missing.add(node)
-            self.known[node] = found
-        else:
-            try:
-                self.known[node] = self._converted(node, op, path)
-            except Unsupported as error:
-                self.unsupported.setdefault(str(error), []).append(path)
-                self.missing.add(node)
-            except GraphError as error:
-                raise ModelError(f"node {path!r} ({op}): {str(error).removeprefix(f'{path}: ')}") from None
-            except _NONSENSE as error:  # what a converter meets in operands that PyTorch itself lets pass
-                why = " ".join(str(error).split())[:200] or type(error).__name__
-                raise ModelError(f"node {path!r} ({op}) has operands that do not fit: {why}") from None
-
-    def _converted(self, node: Any, op: str, path: str) -> Known:
-        results = node.meta["val"]
-        several = isinstance(results, tuple | list)
-        types = [_made(each, op, path) for each in (results if several else [results])]
-        made = CONVERTERS[op](AtenNode(op, path, self._operands(node), types, self.build))
-        found = (made,) if isinstance(made, Value) else tuple(made)
-        for value, wanted in zip(found, types, strict=False):
-            if value is not None and value.type != wanted:
-                raise Unsupported(f"{op} where PyTorch makes {wanted} and vtakit would make {value.type}")
-        return found if several else found[0]
-
-    def _operands(self, node: Any) -> dict[str, Any]:
-        """By the names of the schema."""
-        found = {}
-        for at, argument in enumerate(node.target._schema.arguments):
-            if at < len(node.args):
-                given = node.args[at]
-            else:
-                given = node.kwargs.get(argument.name, argument.default_value if argument.has_default_value() else None)
-            found[argument.name] = self._operand(given)
-        return found
-
-    def _operand(self, given: Any) -> Any:
-        if isinstance(given, list | tuple):
-            return tuple([self._operand(each) for each in given])
-        return self.known[given] if hasattr(given, "all_input_nodes") else given
-
-
-def _path(node: Any) -> str:
-    """The module that a node is of, as in its state_dict, and the node's own name where it has none."""
-    stack: Mapping[str, tuple[str, Any]] = node.meta.get("nn_module_stack") or {}
-    path = list(stack.values())[-1][0] if stack else ""
-    return path or str(node.name)
-
-
-def _is_number(node: Any) -> bool:
-    made = node.meta.get("val")
-    return not hasattr(made, "shape") and not isinstance(made, tuple | list)
-
-
-def _made(value: Any, op: str, path: str) -> TensorType | None:
-    """The type of a node's result; those of inputs are fixed, so that a size that is open here depends on numbers."""
-    if not hasattr(value, "shape"):
-        return None
-    if not _is_fixed(value.shape):
-        raise Unsupported(f"{op} where the numbers decide the result's shape [{', '.join(map(str, value.shape))}]")
-    return TensorType(tuple(value.shape), _kind(value.dtype, f"node {path!r} ({op})"))
-
-
-def _is_fixed(shape: Any) -> bool:
-    return all(isinstance(size, int) for size in shape)
-
-
-def _fixed(shape: Any, where: str) -> tuple[int, ...]:
-    if not _is_fixed(shape):
-        raise ModelError(f"{where} has the open shape [{', '.join(map(str, shape))}]: export the module without dynamic_shapes")
-    return tuple(shape)
-
-
-def _kind(torch_dtype: object, where: str) -> Any:
-    try:
-        return kind_of(torch_dtype)
-    except Unsupported as error:
-        raise ModelError(f"{where} has {error}, which vtakit does not have") from None
-
-
-def _array(tensor: Any, where: str) -> Array:
-    """A tensor's elements as a NumPy array."""
-    import torch
-
-    held = tensor.detach().cpu().contiguous()
-    if held.dtype is torch.bfloat16:  # NumPy itself has no such type
-        import ml_dtypes
-
-        found: Array = held.view(torch.int16).numpy().view(ml_dtypes.bfloat16)
-        return found
-    try:
-        return np.asarray(held.numpy())
-    except (TypeError, RuntimeError) as error:
-        raise ModelError(f"{where} cannot be read as an array: {error}") from None
+        shape = fixed_shape(value.shape, f"input {node.name!r} of {where}")
+        return self.build.input(node.name, shape, element_type(value.dtype, f"input {node.name!r} of {where}"))
