@@ -7,6 +7,7 @@ from math import prod
 from threading import Lock
 from typing import Any
 
+from vtakit.compiler.codegen.llvm.machine import Machine
 from vtakit.compiler.graph.apply import apply
 from vtakit.compiler.graph.fusion import Group
 from vtakit.compiler.graph.ir import Value
@@ -106,7 +107,8 @@ def scheduled(group: Group, target: KernelTarget, given: Mapping[str, Any] | Dec
     reads, macs = read_by(outputs, inputs), macs_of(outputs)
     size = sum(value.type.bytes for value in (*[group.inputs[at] for at in reads], *group.outputs))
     decisions = given if isinstance(given, Decisions) else Decisions(given)
-    found = target.schedule(outputs, decisions)
+    own = OPERATORS[group.nodes[0].op].schedule if len(group.nodes) == 1 and isinstance(target.machine, Machine) else None
+    found = target.schedule(outputs, decisions) if own is None else own(outputs)
     threads = target.machine.threads_pay(macs, size)
     if any(step.do == "parallel" for step in found.steps):
         threads = bool(decisions.choose(THREADS, [False, True], threads, scheduled.__name__))

@@ -4,13 +4,14 @@ An operator is a function from tensors to the tensors that it computes; its shap
 nothing infers them a second time. `vtakit.compiler.nn.operators` imports every family and so fills the table.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from inspect import Parameter, signature
 from typing import Any, TypeVar
 
 from vtakit.base.errors import VtakitError
+from vtakit.compiler.schedule.schedule import Schedule
 from vtakit.compiler.te.tensor import Tensor
 
 Definition = TypeVar("Definition", bound=Callable[..., Any])
@@ -33,12 +34,14 @@ class Kind(Enum):
 class Operator:
     """An operator.
 
-    define : its tensors are positional, an optional one is None; its attributes are keyword-only and static
+    define   : its tensors are positional, an optional one is None; its attributes are keyword-only and static
+    schedule : of the operator alone on a processor; None for the default rules
     """
 
     name: str
     kind: Kind
     define: Callable[..., Tensor | tuple[Tensor, ...]]
+    schedule: Callable[[Sequence[Tensor]], Schedule] | None = None
 
     @property
     def attributes(self) -> tuple[str, ...]:

@@ -108,6 +108,11 @@ class OnnxNode:
         proto = self._attributes.get(name)
         return default if proto is None else attribute_value(proto, f"attribute {name!r} of node {self.name!r}")
 
+    @property
+    def attributes(self) -> tuple[str, ...]:
+        """Return the names of the attributes that are given."""
+        return tuple(self._attributes)
+
     def required(self, name: str) -> Any:
         """An attribute that must be given."""
         found = self.attr(name)

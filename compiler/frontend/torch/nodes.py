@@ -1,6 +1,6 @@
 """Converters' view of a node of an exported program: operands by the names of its schema, and a way to add to the graph."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NoReturn
 
 from vtakit.compiler.graph.builder import Builder
@@ -19,12 +19,15 @@ class AtenNode:
     name     : for people
     operands : by the names that the operator's schema gives them, defaults too: values, numbers, or lists of such
     types    : of its results; None of a result that is no tensor
+    strides  : of operands that are tensors, as PyTorch has them in memory
     """
 
     def __init__(
         self, op: str, name: str, operands: dict[str, Any], types: Sequence[TensorType | None], build: Builder,
+        strides: Mapping[str, tuple[int, ...]],
     ) -> None:
         self.op, self.name, self.operands, self.types, self.build = op, name, operands, tuple(types), build
+        self.strides = strides
 
     @property
     def type(self) -> TensorType:

@@ -16,6 +16,7 @@ from typing import Any
 from vtakit.base.limits import MAX_BLOCK_NESTING, MAX_NODES, check_limit, check_name, check_shape
 from vtakit.compiler.frontend.errors import ModelError
 from vtakit.compiler.frontend.torch.archive import fixed_size
+from vtakit.compiler.frontend.torch.operators import CONVERTERS
 
 JSON = Any
 _WORD = re.compile(r"[A-Za-z_]\w*", re.ASCII)
@@ -128,6 +129,8 @@ def _check_operator(target: JSON) -> None:
     import torch
 
     found = _OPERATOR.fullmatch(target) if isinstance(target, str) else None
+    if found is None and isinstance(target, str) and target.removeprefix("torch.ops.") in CONVERTERS:
+        return  # registered by the user of this process
     if found is None:
         raise ModelError(f"it calls {target!r:.80}, which is no operator of PyTorch's own (torch.ops.aten): code of others is "
                          "not run")

@@ -75,7 +75,7 @@ class Reader:
         results = node.meta["val"]
         several = isinstance(results, tuple | list)
         types = [made_type(each, op, path) for each in (results if several else [results])]
-        made = CONVERTERS[op](AtenNode(op, path, self._operands(node), types, self.build))
+        made = CONVERTERS[op](AtenNode(op, path, self._operands(node), types, self.build, strides_of(node)))
         found = (made,) if isinstance(made, Value) else tuple(made)
         for value, wanted in zip(found, types, strict=False):
             if value is not None and value.type != wanted:
@@ -114,6 +114,16 @@ def path_of(node: Any) -> str:
     stack: Mapping[str, tuple[str, Any]] = node.meta.get("nn_module_stack") or {}
     path = list(stack.values())[-1][0] if stack else ""
     return path or str(node.name)
+
+
+def strides_of(node: Any) -> dict[str, tuple[int, ...]]:
+    """Return the strides of the tensors that a node reads, by the names of its schema."""
+    found = {}
+    for argument, given in zip(node.target._schema.arguments, node.args, strict=False):
+        value = getattr(given, "meta", {}).get("val")
+        if hasattr(value, "stride"):
+            found[argument.name] = tuple(value.stride())
+    return found
 
 
 def is_number(node: Any) -> bool:

@@ -52,18 +52,32 @@ def _arithmetic(op: str) -> Converter:
     return convert
 
 
-@converts("div.Tensor_mode", "div.Scalar_mode")
+@converts("div.Tensor_mode", "div.Scalar_mode", "floor_divide.default")
 def div_rounded(n: AtenNode) -> Value:
     """A quotient rounded down or towards zero."""
+    mode = "floor" if "floor_divide" in n.op else n["rounding_mode"]
+    a, b = _of(n, n.type.dtype, "self", "other")
     if not n.type.dtype.is_float:
-        n.unsupported("of integers")
-    quotient = n.apply("div", *_of(n, n.type.dtype, "self", "other"))
-    if n["rounding_mode"] == "floor":
-        return n.apply("floor", quotient)
-    if n["rounding_mode"] is None:
-        return quotient
-    down, up = n.apply("floor", quotient), n.apply("ceil", quotient)
-    return n.apply("where", n.apply("less", quotient, n.like(0, quotient)), up, down)
+        if n.type.dtype == _BOOL:
+            n.unsupported("of truth values")
+        return n.apply("div", n.apply("sub", a, n.apply("mod", a, b)) if mode == "floor" else a, b)
+    quotient = n.apply("div", a, b)
+    if mode == "floor":  # the remainder has the divisor's sign, and what is left divides exactly, or nearly
+        rest = _float_remainder(n, a, b)
+        whole = n.apply("round", n.apply("div", n.apply("sub", a, rest), b))
+        return n.apply("where", n.apply("equal", b, n.like(0, b)), quotient, whole)
+    return quotient if mode is None else _truncated(n, quotient)
+
+
+def _truncated(n: AtenNode, x: Value) -> Value:
+    down, up = n.apply("floor", x), n.apply("ceil", x)
+    return n.apply("where", n.apply("less", x, n.like(0, x)), up, down)
+
+
+@converts("trunc.default", "fix.default")
+def trunc(n: AtenNode) -> Value:
+    x = n.value("self")
+    return _truncated(n, x) if x.type.dtype.is_float else x
 
 
 def _sum(op: str) -> Converter:
@@ -138,8 +152,10 @@ def power(n: AtenNode) -> Value:
 def remainder(n: AtenNode) -> Value:
     """With the sign of the divisor."""
     a, b = _of(n, n.type.dtype, "self", "other")
-    if not n.type.dtype.is_float:
-        return n.apply("mod", a, b)
+    return _float_remainder(n, a, b) if n.type.dtype.is_float else n.apply("mod", a, b)
+
+
+def _float_remainder(n: AtenNode, a: Value, b: Value) -> Value:
     rest = n.apply("mod", a, b, fmod=True)
     below = n.apply("less", n.apply("mul", rest, b), n.like(0, rest))
     return n.apply("where", below, n.apply("add", rest, b), rest)
@@ -215,10 +231,11 @@ def hardsigmoid(n: AtenNode) -> Value:
 
 @converts("softplus.default")
 def softplus(n: AtenNode) -> Value:
-    """``log(1 + exp(x))``, which PyTorch replaces by x beyond its threshold, where they are equal but for rounding."""
-    if n["beta"] != 1:
-        n.unsupported(f"with beta {n['beta']}")
-    return n.apply("softplus", n.value("self"))
+    """``log(1 + exp(beta * x)) / beta``, which PyTorch replaces by x beyond its threshold: equal but for rounding there."""
+    x, beta = n.value("self"), float(n["beta"])
+    if beta == 1:
+        return n.apply("softplus", x)
+    return n.apply("mul", n.apply("softplus", n.apply("mul", x, n.like(beta, x))), n.like(1 / beta, x))
 
 
 @converts("prelu.default")

@@ -1,16 +1,11 @@
-"""Convolutions, pools, normalizations and products of matrices."""
+"""Convolutions, normalizations and products of matrices."""
 
 from collections.abc import Sequence
 from typing import Any
 
 from vtakit.compiler.frontend.torch.nodes import AtenNode, converts
+from vtakit.compiler.frontend.torch.operators.pools import each
 from vtakit.compiler.graph.ir import Value
-
-
-def _each(given: Any, count: int) -> tuple[int, ...]:
-    """A number for each spatial dimension, where one may stand for all."""
-    numbers = tuple(given) if isinstance(given, tuple) else (given,)
-    return numbers * count if len(numbers) == 1 else numbers
 
 
 def _with_bias(n: AtenNode, y: Value, bias: Value | None) -> Value:
@@ -24,60 +19,16 @@ def _with_bias(n: AtenNode, y: Value, bias: Value | None) -> Value:
 def convolution(n: AtenNode) -> Value:
     x, weight = n.value("input"), n.value("weight")
     count = len(weight.type.shape) - 2
-    pads = _each(n["padding"], count)
+    pads = each(n["padding"], count)
     given: dict[str, Any] = {
-        "strides": _each(n["stride"], count), "pads": (*pads, *pads), "dilations": _each(n["dilation"], count),
+        "strides": each(n["stride"], count), "pads": (*pads, *pads), "dilations": each(n["dilation"], count),
         "groups": n["groups"],
     }
     if n["transposed"]:
-        y = n.apply("conv_transpose", x, weight, output_padding=_each(n["output_padding"], count), **given)
+        y = n.apply("conv_transpose", x, weight, output_padding=each(n["output_padding"], count), **given)
     else:
         y = n.apply("conv", x, weight, **given)
     return _with_bias(n, y, n.maybe("bias"))
-
-
-def _window(n: AtenNode, count: int) -> dict[str, Any]:
-    """The attributes of a pool; without a stride that of the kernel."""
-    kernel = _each(n["kernel_size"], count)
-    pads = _each(n["padding"], count)
-    return {
-        "kernel_shape": kernel, "strides": _each(n["stride"] or kernel, count), "pads": (*pads, *pads),
-        "ceil_mode": n["ceil_mode"],
-    }
-
-
-def _batched(n: AtenNode, x: Value, count: int) -> Value:
-    """With a batch and channels before the spatial dimensions, one of which a pool may lack."""
-    return x if len(x.type.shape) == count + 2 else n.reshape(x, (1, *x.type.shape))
-
-
-@converts("max_pool2d_with_indices.default", "max_pool3d_with_indices.default")
-def max_pool(n: AtenNode) -> list[Value | None]:
-    count = 3 if "3d" in n.op else 2
-    x = _batched(n, n.value("self"), count)
-    y = n.apply("max_pool", x, dilations=_each(n["dilation"], count), **_window(n, count))
-    return [n.reshape(y, n.type.shape), None]
-
-
-@converts("avg_pool1d.default", "avg_pool2d.default", "avg_pool3d.default")
-def average_pool(n: AtenNode) -> Value:
-    if n.operands.get("divisor_override") is not None:
-        n.unsupported("with divisor_override")
-    count = int(n.op.removeprefix("aten.avg_pool")[0])
-    x = _batched(n, n.value("self"), count)
-    y = n.apply("average_pool", x, count_include_pad=n["count_include_pad"], **_window(n, count))
-    return n.reshape(y, n.type.shape)
-
-
-@converts("_adaptive_avg_pool2d.default", "_adaptive_avg_pool3d.default", "adaptive_avg_pool1d.default")
-def adaptive_average_pool(n: AtenNode) -> Value:
-    x, wanted = n.value("self"), n["output_size"]
-    sizes = x.type.shape[-len(wanted):]
-    if any(size % out for size, out in zip(sizes, wanted, strict=True)):
-        n.unsupported(f"of {list(sizes)} to {list(wanted)}, windows of different sizes")
-    kernel = tuple([size // out for size, out in zip(sizes, wanted, strict=True)])
-    y = n.apply("average_pool", _batched(n, x, len(wanted)), kernel_shape=kernel, strides=kernel)
-    return n.reshape(y, n.type.shape)
 
 
 @converts("upsample_nearest2d.vec", "upsample_bilinear2d.vec", "upsample_bicubic2d.vec")
@@ -165,6 +116,19 @@ def matmul(n: AtenNode) -> Value:
 @converts("addmm.default")
 def addmm(n: AtenNode) -> Value:
     return n.apply("gemm", n.value("mat1"), n.value("mat2"), n.value("self"), alpha=float(n["alpha"]), beta=float(n["beta"]))
+
+
+@converts("_trilinear.default")
+def trilinear(n: AtenNode) -> Value:
+    """The product of three tensors, each with more dimensions of size 1, summed over some."""
+    rank = len(n.value("i1").type.shape) + len(n["expand1"])
+    parts = []
+    for name, axes in (("i1", n["expand1"]), ("i2", n["expand2"]), ("i3", n["expand3"])):
+        x = n.value(name)
+        sizes = iter(x.type.shape)
+        parts.append(n.reshape(x, [1 if axis in axes else next(sizes) for axis in range(rank)]))
+    product = n.apply("mul", n.apply("mul", parts[0], parts[2]), parts[1])
+    return n.apply("reduce_sum", product, axes=tuple(n["sumdim"]), keepdims=False)
 
 
 @converts("_softmax.default", "_log_softmax.default", "softmax.int", "log_softmax.int")

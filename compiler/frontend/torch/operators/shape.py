@@ -94,8 +94,6 @@ def flip(n: AtenNode) -> Value:
 def pad(n: AtenNode) -> Value:
     """PyTorch gives the last dimension first, and what is before and after each."""
     x, given = n.value("self"), n["pad"]
-    if any(amount < 0 for amount in given):
-        n.unsupported("with negative pads")
     rest = len(x.type.shape) - len(given) // 2
     before = (*(0,) * rest, *reversed(given[::2]))
     after = (*(0,) * rest, *reversed(given[1::2]))
@@ -112,20 +110,6 @@ def index_select(n: AtenNode) -> Value:
 def gather(n: AtenNode) -> Value:
     x = n.value("self")
     return n.apply("gather_elements", x, n.value("index"), axis=n["dim"] % len(x.type.shape))
-
-
-@converts("index.Tensor")
-def index(n: AtenNode) -> Value:
-    given = [(axis, each) for axis, each in enumerate(n["indices"]) if each is not None]
-    if any(not each.type.dtype.is_int for _, each in given):
-        n.unsupported("with an index by a mask")
-    if len(given) != 1:
-        n.unsupported(f"with indices along {len(given)} dimensions")
-    ((axis, at),) = given
-    x = n.value("self")
-    below = n.apply("less", at, n.like(0, at))
-    at = n.apply("where", below, n.apply("add", at, n.like(x.type.shape[axis], at)), at)
-    return n.apply("gather", x, at, axis=axis)
 
 
 @converts("full.default", "full_like.default", "scalar_tensor.default", "zeros.default", "ones.default", "zeros_like.default",
@@ -147,6 +131,59 @@ def arange(n: AtenNode) -> Value:
 @converts("tril.default", "triu.default")
 def triangle(n: AtenNode) -> Value:
     return n.apply("trilu", n.value("self"), k=n["diagonal"], upper="triu" in n.op)
+
+
+@converts("pixel_unshuffle.default")
+def pixel_unshuffle(n: AtenNode) -> Value:
+    return n.apply("space_to_depth", n.value("self"), blocksize=n["downscale_factor"], mode="CRD")
+
+
+@converts("as_strided.default")
+def as_strided(n: AtenNode) -> Value:
+    """Elements by their places in memory, where PyTorch's strides have put them."""
+    x, strides = n.value("self"), n.strides["self"]
+    shape = x.type.shape
+    order = tuple(sorted(range(len(shape)), key=lambda axis: (-strides[axis], shape[axis] == 1, axis)))
+    places = np.zeros(shape, np.int64)
+    for axis, stride in enumerate(strides):
+        places += (np.arange(shape[axis]) * stride).reshape(-1, *(1,) * (len(shape) - 1 - axis))
+    stored = places.transpose(order).reshape(-1)  # grows along the memory
+    wanted = np.full(n.type.shape, n["storage_offset"] or 0, np.int64)
+    for axis, stride in enumerate(n["stride"]):
+        wanted += (np.arange(n.type.shape[axis]) * stride).reshape(-1, *(1,) * (len(n.type.shape) - 1 - axis))
+    at = np.searchsorted(stored, wanted)
+    if not np.array_equal(stored[np.minimum(at, stored.size - 1)], wanted):
+        n.unsupported("of elements that the tensor does not have")
+    flat = n.reshape(x if order == tuple(range(len(shape))) else n.apply("transpose", x, perm=order), (x.type.size,))
+    if not np.array_equal(at.reshape(-1), np.arange(x.type.size)):
+        flat = n.apply("gather", flat, n.build.constant(at.reshape(-1), name=n.name), axis=0)
+    return n.reshape(flat, n.type.shape)
+
+
+@converts("slice_scatter.default", "select_scatter.default")
+def slice_scatter(n: AtenNode) -> Value:
+    """Put a tensor in place of a slice along one dimension."""
+    x, put = n.value("self"), n.value("src")
+    axis = n["dim"] % len(x.type.shape)
+    size = x.type.shape[axis]
+    if "select" in n.op:
+        start, step = n["index"] % size, 1
+        end = start + 1
+        put = n.reshape(put, (*x.type.shape[:axis], 1, *x.type.shape[axis + 1:]))
+    else:
+        start, end = (min(max(at + size if at < 0 else at, 0), size) for at in (
+            0 if n["start"] is None else n["start"], size if n["end"] is None else n["end"]))
+        step = n["step"]
+    put = n.cast(put, n.type.dtype)
+    if step != 1:
+        at = np.arange(start, end, step).reshape(-1, *(1,) * (len(x.type.shape) - 1 - axis))
+        places = n.build.constant(np.broadcast_to(at, put.type.shape), name=n.name)
+        return n.apply("scatter_elements", x, places, put, axis=axis)
+    sides = [(0, start), (end, size)]
+    before, after = (
+        n.apply("slice", x, starts=(first,), ends=(last,), axes=(axis,), steps=(1,)) if last > first else None for first, last in sides)
+    parts = [part for part in (before, put if end > start else None, after) if part is not None]
+    return parts[0] if len(parts) == 1 else n.apply("concat", *parts, axis=axis)
 
 
 @converts("pixel_shuffle.default")
