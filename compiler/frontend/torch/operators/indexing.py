@@ -1,5 +1,7 @@
 """Operators that read and write elements at indices."""
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from vtakit.compiler.frontend.torch.nodes import AtenNode, converts
@@ -11,12 +13,12 @@ _INT64 = dtype("int64")
 _REDUCTIONS = {"sum": "add", "prod": "mul", "amax": "max", "amin": "min", "add": "add", "multiply": "mul"}
 
 
-def _indexed(n: AtenNode, x: Value) -> tuple[Value, Value, int]:
+def _indexed(n: AtenNode, x: Value, indices: Sequence[Value | None]) -> tuple[Value, Value, int]:
     """Return a tensor whose indexed dimensions are one, the places along it, and where it is.
 
     Indices that are apart come first, as in NumPy.
     """
-    given = [(axis, each) for axis, each in enumerate(n["indices"]) if each is not None]
+    given = [(axis, each) for axis, each in enumerate(indices) if each is not None]
     if any(not each.type.dtype.is_int for _, each in given):
         n.unsupported("with an index by a mask")
     if not given:
@@ -44,25 +46,34 @@ def _indexed(n: AtenNode, x: Value) -> tuple[Value, Value, int]:
 @converts("index.Tensor", "_unsafe_index.Tensor")
 def index(n: AtenNode) -> Value:
     """Elements at indices along one or several dimensions."""
-    x, place, axis = _indexed(n, n.value("self"))
+    x, place, axis = _indexed(n, n.value("self"), n["indices"])
     return n.apply("gather", x, place, axis=axis)
 
 
 @converts("index_put.default", "_unsafe_index_put.default")
 def index_put(n: AtenNode) -> Value:
-    """Put elements at indices along the first dimensions, or add them to what is there."""
+    """Put elements at indices along some dimensions, or add them to what is there."""
     x = n.value("self")
-    if any(each is None for each in n["indices"]):
-        n.unsupported("with a whole dimension among the indices")
-    flat, place, axis = _indexed(n, x)
-    assert axis == 0
+    rank = len(x.type.shape)
+    axes = [axis for axis, each in enumerate(n["indices"]) if each is not None]
+    rest = [axis for axis in range(rank) if axis not in axes]
+    order = (*axes, *rest)
+    front = x if order == tuple(range(rank)) else n.apply("transpose", x, perm=order)
+    flat, place, _ = _indexed(n, front, [n["indices"][axis] for axis in axes])
     put = n.cast(n.value("values"), x.type.dtype)
-    shape = (*place.type.shape, *flat.type.shape[1:])
-    if put.type.shape != shape:
-        put = n.apply("expand", put, shape=shape)
+    lead = [axis for axis in rest if axis < axes[0]] if axes == list(range(axes[0], axes[0] + len(axes))) else []
+    sizes = [x.type.shape[axis] for axis in rest]
+    wanted = (*sizes[:len(lead)], *place.type.shape, *sizes[len(lead):])
+    if put.type.shape != wanted:
+        put = n.apply("expand", put, shape=wanted)
+    if lead:  # the indices' dimensions lie behind those
+        count = len(place.type.shape)
+        put = n.apply("transpose", put, perm=(
+            *range(len(lead), len(lead) + count), *range(len(lead)), *range(len(lead) + count, len(wanted))))
     places = n.reshape(place, (*place.type.shape, 1))
     made = n.apply("scatter_nd", flat, places, put, reduction="add" if n["accumulate"] else "none")
-    return n.reshape(made, x.type.shape)
+    made = n.reshape(made, front.type.shape)
+    return made if front is x else n.apply("transpose", made, perm=tuple(np.argsort(order).tolist()))
 
 
 @converts("scatter.src", "scatter.value", "scatter_add.default", "scatter_reduce.two", "scatter.reduce", "scatter.value_reduce")
