@@ -35,7 +35,7 @@ def flat(result: Any) -> list[torch.Tensor]:
 
 
 def error(got: Any, wanted: Any) -> float:
-    """Return the greatest difference, relative to the greatest element; infinity for other shapes, types or numbers of outputs."""
+    """Return the greatest difference, relative to the greatest element; infinity for other shapes or types."""
     mine, theirs = flat(got), flat(wanted)
     if [(each.shape, each.dtype) for each in mine] != [(each.shape, each.dtype) for each in theirs]:
         return float("inf")

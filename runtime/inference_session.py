@@ -89,7 +89,8 @@ class InferenceSession:
         self._inputs = [_node_arg(each) for each in graph.input if each.name not in initial]
         self._outputs = [_node_arg(each) for each in graph.output]
         open_inputs = tuple([each.name for each in self._inputs if not all(isinstance(size, int) for size in each.shape)])
-        self._model = SpecializedModel(model, open_inputs, kept=kept, target=PROVIDERS[self._provider], threads=_threads(sess_options))
+        self._model = SpecializedModel(
+            model, open_inputs, kept=kept, target=PROVIDERS[self._provider], threads=_threads(sess_options))
         self._model.compile_ahead()
 
     def run(self, output_names: Sequence[str] | None, input_feed: Mapping[str, Any], run_options: Any = None) -> list[Array]:
@@ -117,7 +118,7 @@ class InferenceSession:
         for name, array in arrays.items():
             shape = known[name].shape
             if len(shape) != array.ndim:
-                raise InputError(f"input {name!r} has {len(shape)} dimensions {shape}; the array has the shape {list(array.shape)}")
+                raise InputError(f"input {name!r} has {len(shape)} dimensions, {shape}; the array has {list(array.shape)}")
         return arrays
 
     def get_inputs(self) -> list[NodeArg]:

@@ -21,11 +21,11 @@ from vtakit.compiler.frontend.errors import ModelError
 from vtakit.runtime.specialized import SpecializedModel
 
 
-class RefusedError(ModelError, BackendIsNotSupposedToImplementIt):  # type: ignore[misc]  # onnx's base is untyped
+class RefusedError(ModelError, BackendIsNotSupposedToImplementIt):
     """A model that vtakit does not support; ONNX's tests count it as skipped."""
 
 
-class CompiledModel(BackendRep):  # type: ignore[misc]  # onnx's base is untyped
+class CompiledModel(BackendRep):
     """A model that is compiled for the inputs it is run on."""
 
     def __init__(self, model: onnx.ModelProto, options: dict[str, Any]) -> None:
@@ -45,7 +45,7 @@ class CompiledModel(BackendRep):  # type: ignore[misc]  # onnx's base is untyped
         return tuple([made[name] for name in self.outputs])
 
 
-class VtakitBackend(Backend):  # type: ignore[misc]  # onnx's base is untyped
+class VtakitBackend(Backend):
     """The interface by which ONNX knows a runtime."""
 
     @classmethod

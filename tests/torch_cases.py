@@ -28,7 +28,7 @@ class Case:
 
 def _floats(*shape: int | str) -> Inputs:
     """Inputs of random numbers; "n" is the batch, "l" the length."""
-    return lambda n, l: (torch.randn(*[{"n": n, "l": l}.get(size, size) for size in shape]),)  # noqa: E741
+    return lambda n, length: (torch.randn(*[{"n": n, "l": length}.get(size, size) for size in shape]),)
 
 
 def _words(bound: int) -> Inputs:
@@ -137,8 +137,8 @@ class Residual(nn.Module):
 
 class ResNet(nn.Sequential):
     def __init__(self) -> None:
-        super().__init__(nn.Conv2d(3, 8, 7, 2, 3), nn.MaxPool2d(3, 2, 1), Residual(8, 8, 1), Residual(8, 16, 2), Residual(16, 16, 1),
-                         nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(16, 10))
+        super().__init__(nn.Conv2d(3, 8, 7, 2, 3), nn.MaxPool2d(3, 2, 1), Residual(8, 8, 1), Residual(8, 16, 2),
+                         Residual(16, 16, 1), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(16, 10))
 
 
 class MobileBlock(nn.Module):
@@ -146,8 +146,9 @@ class MobileBlock(nn.Module):
 
     def __init__(self, channels: int) -> None:
         super().__init__()
-        self.expand, self.depthwise = nn.Conv2d(channels, 3 * channels, 1), nn.Conv2d(3 * channels, 3 * channels, 5, 1, 2, groups=3 * channels)
-        self.squeeze, self.excite, self.project = nn.Conv2d(3 * channels, 8, 1), nn.Conv2d(8, 3 * channels, 1), nn.Conv2d(3 * channels, channels, 1)
+        more = 3 * channels
+        self.expand, self.depthwise = nn.Conv2d(channels, more, 1), nn.Conv2d(more, more, 5, 1, 2, groups=more)
+        self.squeeze, self.excite, self.project = nn.Conv2d(more, 8, 1), nn.Conv2d(8, more, 1), nn.Conv2d(more, channels, 1)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         y = f.hardswish(self.depthwise(f.hardswish(self.expand(x))))
@@ -186,7 +187,8 @@ class Layer(nn.Module):
     def __init__(self, width: int, causal: bool) -> None:
         super().__init__()
         self.norm1, self.attention = nn.LayerNorm(width), Attention(width, 4, causal)
-        self.norm2, self.mlp = nn.LayerNorm(width), nn.Sequential(nn.Linear(width, 4 * width), nn.GELU("tanh"), nn.Linear(4 * width, width))
+        self.norm2 = nn.LayerNorm(width)
+        self.mlp = nn.Sequential(nn.Linear(width, 4 * width), nn.GELU("tanh"), nn.Linear(4 * width, width))
 
     def forward(self, x: torch.Tensor, mask: torch.Tensor | None = None) -> torch.Tensor:
         x = x + self.attention(self.norm1(x), mask)

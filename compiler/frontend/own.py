@@ -52,7 +52,7 @@ def register_operator(
     if schedule is not None and kind != "opaque":
         raise OperatorError(f"register_operator({name!r}): a schedule is for an operator that stays alone, of kind 'opaque'")
     if onnx is not None and not (isinstance(onnx, tuple) and len(onnx) == 2 and all(isinstance(each, str) for each in onnx)):
-        raise OperatorError(f"register_operator({name!r}, onnx={onnx!r}): give domain and name, such as ('com.example', 'SoftCap')")
+        raise OperatorError(f"register_operator({name!r}, onnx={onnx!r}): give domain and name, as ('com.example', 'SoftCap')")
     key = None if torch is None else _torch_key(name, torch)
     with _LOCK:
         inside, count = f"own.{name}", 2

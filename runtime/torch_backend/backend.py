@@ -16,7 +16,7 @@ from torch.export.exported_program import _override_composite_implicit_decomp
 from vtakit.compiler.frontend.torch.operators import CONVERTERS
 from vtakit.runtime.module import InputError
 from vtakit.runtime.torch_backend.notices import forget, say
-from vtakit.runtime.torch_backend.settings import Settings, settings
+from vtakit.runtime.torch_backend.settings import settings
 from vtakit.runtime.torch_backend.sizes import Specialized
 from vtakit.runtime.torch_backend.training import why_training
 
@@ -24,7 +24,7 @@ from vtakit.runtime.torch_backend.training import why_training
 def torch_backend(
     module: torch.fx.GraphModule, inputs: Sequence[Any], *, options: Mapping[str, Any] | None = None, mode: str | None = None,
 ) -> Callable[..., Any]:
-    """Compile a graph for `torch.compile(model, backend="vtakit")`; training, and what vtakit has no code for, is left to PyTorch.
+    """Compile a graph for `torch.compile(model, backend="vtakit")`. Training, and what has no code, is left to PyTorch.
 
     options : target, threads, precision, winograd, integer, weights, specializations: see `settings.Settings`
 
@@ -33,29 +33,24 @@ def torch_backend(
     if mode is not None:
         raise InputError(f"mode={mode!r} is one of PyTorch's own backend: give options={{'threads': …}} and others")
     chosen = settings(options)
-    if why := why_training(module, inputs):
+    eager: Callable[..., Any] = module.forward
+    if why := why_training(module, inputs) or _outside(inputs):
         say(f"a graph runs in PyTorch: {why}")
-        return module.forward
-    if why := _outside(inputs):
-        say(f"a graph runs in PyTorch: {why}")
-        return module.forward
+        return eager
 
     def compiler(traced: torch.fx.GraphModule, _: Sequence[Any]) -> Callable[..., Any]:
         context = torch._guards.TracingContext.try_get()
         known = None if context is None else context.fw_metadata
-        return _untraced(Specialized(traced, chosen, () if known is None else known.mutated_inp_runtime_indices))
+        return Specialized(traced, chosen, () if known is None else known.mutated_inp_runtime_indices)
 
     kept, table = _decompositions()
     with _override_composite_implicit_decomp(dict.fromkeys(kept, _special_op_to_preserve_cia)):
-        found: Callable[..., Any] = aot_autograd(fw_compiler=compiler, inference_compiler=compiler, decompositions=dict(table))(module, inputs)
+        trace = aot_autograd(fw_compiler=compiler, inference_compiler=compiler, decompositions=dict(table))
+        found: Callable[..., Any] = trace(module, inputs)
     return found
 
 
 torch_backend.reset = forget  # type: ignore[attr-defined]  # which torch.compiler.reset calls
-
-
-def _untraced(run: Specialized) -> Callable[..., Any]:
-    return run
 
 
 def _outside(inputs: Sequence[Any]) -> str:

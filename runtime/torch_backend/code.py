@@ -34,7 +34,8 @@ def runner(traced: Traced, settings: Settings) -> Run:
     positions = traced.inputs
     (part,) = module.image.parts
     engine = module.engine(part.kind)
-    assert isinstance(engine, CpuEngine) and isinstance(part, CpuPart), "settings allow processors only"
+    assert isinstance(engine, CpuEngine), "settings allow processors only"
+    assert isinstance(part, CpuPart)
     stored = [(each.stored, each.dtype) for each in results]
     plain = len(results) == len(traced.outputs) and all(each.order is None and each.strides is None for each in results)
     run_at, empty = engine.native(part).run, torch.empty

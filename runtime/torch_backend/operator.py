@@ -61,14 +61,14 @@ def _schema(name: str, define: Define) -> str:
         if each.kind is Parameter.KEYWORD_ONLY:
             known = type(each.default) if each.default is not Parameter.empty else each.annotation
             if known not in _SCHEMAS:
-                raise OperatorError(f"torch_operator({name!r}): attribute {each.name!r} has the type {known!r}: give it a default, or "
-                                    "an annotation, of bool, int, float or str")
+                raise OperatorError(f"torch_operator({name!r}): attribute {each.name!r} has the type {known!r}: give it a "
+                                    "default, or an annotation, of bool, int, float or str")
             given = "" if each.default is Parameter.empty else f"={_literal(each.default)}"
             attrs.append(f"{_SCHEMAS[known]} {each.name}{given}")
         elif each.kind in (Parameter.POSITIONAL_OR_KEYWORD, Parameter.POSITIONAL_ONLY):
             tensors.append(f"Tensor? {each.name}=None" if each.default is None else f"Tensor {each.name}")
         else:
-            raise OperatorError(f"torch_operator({name!r}): its definition has the parameter {each}; an operator has a fixed number")
+            raise OperatorError(f"torch_operator({name!r}): an operator has a fixed number of parameters, not {each}")
     return f"({', '.join([*tensors, *(['*', *attrs] if attrs else [])])}) -> Tensor"
 
 

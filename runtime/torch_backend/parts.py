@@ -6,8 +6,10 @@ from typing import Any
 import torch
 from torch.fx.passes.split_module import split_module
 
-_MOVES = ("view", "reshape", "permute", "transpose", "squeeze", "unsqueeze", "expand", "slice", "select", "alias", "clone", "getitem",
-          "t", "_to_copy", "full", "zeros", "ones", "arange", "detach", "sym_size", "lift_fresh_copy")
+_MOVES = frozenset({  # operators that compute nothing
+    "view", "reshape", "permute", "transpose", "squeeze", "unsqueeze", "expand", "slice", "select", "alias", "clone", "getitem",
+    "t", "_to_copy", "full", "zeros", "ones", "arange", "detach", "sym_size", "lift_fresh_copy",
+})
 LEAST_WORK = 2  # operators that compute, in a part that is worth a call
 
 
@@ -28,7 +30,7 @@ def split(module: torch.fx.GraphModule, left: Collection[str]) -> "tuple[torch.f
     _carry_values(module, made)
     work = {level: 0 for level in levels.values()}
     for node, level in levels.items():
-        work[level] += not any(str(node.target).split(".")[-2:][0] == move for move in _MOVES)
+        work[level] += getattr(node.target, "_schema", None) is not None and str(node.target).split(".")[1] not in _MOVES
     worth = [f"submod_{level}" for level, count in sorted(work.items()) if level % 2 == 0 and count >= LEAST_WORK]
     return made, worth
 
@@ -44,7 +46,7 @@ def _carry_values(module: torch.fx.GraphModule, made: torch.fx.GraphModule) -> N
                 each.meta["val"] = each.meta.get("val", values.get(each.name))
 
 
-class Compiled(torch.nn.Module):
+class Compiled(torch.nn.Module):  # type: ignore[misc]  # torch is an extra, which who checks types may lack
     """A part that is compiled, in place of the one that PyTorch would run."""
 
     def __init__(self, run: Callable[[Sequence[Any]], list[Any]], single: bool) -> None:

@@ -45,8 +45,8 @@ def settings(options: Mapping[str, Any] | None) -> Settings:
     said = {**_DEFAULTS, **given}
     target = find_target(said["target"])
     if target.processor is not target:
-        raise TargetError(f"options={{'target': {target.name!r}}}: networks of PyTorch run on a processor, target 'llvm'; compile the "
-                          "exported and quantized program for the accelerator")
+        raise TargetError(f"options={{'target': {target.name!r}}}: graphs of torch.compile run on a processor, target 'llvm'; "
+                          "compile the exported and quantized program for the accelerator")
     if target.misfit:
         raise TargetError(f"options={{'target': {target.name!r}}}: {target.misfit}")
     if said["weights"] not in WEIGHTS:
@@ -64,5 +64,6 @@ def settings(options: Mapping[str, Any] | None) -> Settings:
     except VtakitError as error:
         raise TargetError(f"options={{'target': {target.name!r}}}: {error}") from None
     return Settings(
-        target=ready, threads=check_threads(said["threads"]), compilation=compilation, weights=said["weights"], specializations=count,
+        target=ready, threads=check_threads(said["threads"]), compilation=compilation, weights=said["weights"],
+        specializations=count,
     )

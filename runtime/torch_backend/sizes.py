@@ -70,8 +70,8 @@ class Specialized:
 
     def _made(self, args: Sequence[Any]) -> tuple[Packed, Run]:
         if self.made >= _MOST_MADE * self.settings.specializations:
-            say(f"a graph has run with {self.made} sets of sizes and numbers; further ones run in PyTorch: mark what changes with every "
-                "call as a tensor, or raise options={'specializations': …}")
+            say(f"a graph has run with {self.made} sets of sizes and numbers; further ones run in PyTorch: give what changes "
+                "with every call as a tensor, or raise options={'specializations': …}")
             return Packed({}), self._eager
         self.made += 1
         weights = {} if self.settings.weights == "passed" else {
@@ -117,7 +117,8 @@ class Specialized:
                 part = made.get_submodule(name)
                 single = parts.single_output(part)
                 try:
-                    runs[name] = parts.Compiled(runner(import_traced(part, parts.constants_of(made, name, weights)), self.settings), single)
+                    traced = import_traced(part, parts.constants_of(made, name, weights))
+                    runs[name] = parts.Compiled(runner(traced, self.settings), single)
                 except UnreadError as found:
                     more |= {node.name for node in found.nodes}
                     reasons |= dict.fromkeys(found.reasons)

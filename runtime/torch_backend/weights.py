@@ -18,9 +18,9 @@ def is_weight(given: Any) -> bool:
 class Packed:
     """The state of the weights that code has as constants.
 
-    PyTorch counts changes in place, by optimizers, `load_state_dict` and operators, and a new tensor has a new address. A change
-    behind PyTorch's back, through `.data` or an array that shares memory, shows in the first, middle or last element of those that
-    lie in rows.
+    PyTorch counts changes in place, by optimizers, `load_state_dict` and operators, and a new tensor has a new address. A
+    change behind PyTorch's back, through `.data` or an array that shares memory, shows in the first, middle or last element of
+    those that lie in rows.
     """
 
     def __init__(self, weights: "Mapping[int, torch.Tensor]") -> None:

@@ -109,7 +109,6 @@ def _node(node: JSON, depth: int) -> JSON:
     if not blocks:
         _check_operator(target)
     stack = node["metadata"].get("nn_module_stack")
-    name = node.get("name")
     return {
         "target": target,
         "inputs": [
@@ -120,20 +119,19 @@ def _node(node: JSON, depth: int) -> JSON:
         "outputs": [_argument(each, depth) for each in _list(node["outputs"])],
         "metadata": {"nn_module_stack": stack} if _is_stack(stack) else {},
         "is_hop_single_tensor_return": node.get("is_hop_single_tensor_return") and True,
-        "name": None if name is None else _word(name),
+        "name": None if node.get("name") is None else _word(node["name"]),
     }
 
 
 def _check_operator(target: JSON) -> None:
-    """Refuse what is no operator of PyTorch's own that works on tensors."""
+    """Refuse what is neither registered in this process nor an operator of PyTorch's own that works on tensors."""
     import torch
 
     found = _OPERATOR.fullmatch(target) if isinstance(target, str) else None
-    if found is None and isinstance(target, str) and target.removeprefix("torch.ops.") in CONVERTERS:
-        return  # registered by the user of this process
     if found is None:
-        raise ModelError(f"it calls {target!r:.80}, which is no operator of PyTorch's own (torch.ops.aten): code of others is "
-                         "not run")
+        if str(target).removeprefix("torch.ops.") in CONVERTERS:
+            return
+        raise ModelError(f"it calls {target!r:.80}, no operator of PyTorch's own (torch.ops.aten): code of others is not run")
     namespace, name, overload = found.groups()
     if namespace == "quantized_decomposed":
         import_module("torch.ao.quantization.fx._decomposed")  # which registers it
@@ -141,8 +139,7 @@ def _check_operator(target: JSON) -> None:
     if not isinstance(op, torch._ops.OpOverload):
         raise ModelError(f"it calls {target!r:.80}, which PyTorch {torch.__version__} does not have")
     if name not in _MAKERS and not any("Tensor" in str(argument.type) for argument in op._schema.arguments):
-        raise ModelError(f"it calls {target!r:.80}, which works on no tensor: operators that reach outside the program are "
-                         "refused")
+        raise ModelError(f"it calls {target!r:.80}, which works on no tensor: operators that reach outside are refused")
 
 
 def _is_stack(stack: JSON) -> bool:

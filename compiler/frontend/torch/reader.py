@@ -120,7 +120,7 @@ def strides_of(node: Any) -> dict[str, tuple[int, ...]]:
     """Return the strides of the tensors that a node reads, by the names of its schema."""
     found = {}
     for argument, given in zip(node.target._schema.arguments, node.args, strict=False):
-        value = getattr(given, "meta", {}).get("val")
+        value: Any = getattr(given, "meta", {}).get("val")
         if hasattr(value, "stride"):
             found[argument.name] = tuple(value.stride())
     return found

@@ -1,7 +1,7 @@
 """Graphs of ATen operators that PyTorch traced for fixed sizes, as `torch.compile` gives them to a backend.
 
-Arguments are tensors and numbers. Numbers are those of the sizes that the graph was traced for; a tensor is an input, or a constant
-where its elements are given.
+Arguments are tensors and numbers. Numbers are those of the sizes that the graph was traced for; a tensor is an input, or a
+constant where its elements are given.
 """
 
 from collections.abc import Mapping, Sequence

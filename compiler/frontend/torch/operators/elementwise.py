@@ -1,5 +1,6 @@
 """Operators on each element."""
 
+import math
 from typing import Any
 
 from vtakit.compiler.frontend.torch.nodes import AtenNode, Converter, converts, kind_of
@@ -48,6 +49,8 @@ def _common(n: AtenNode) -> DType:
 
 def _arithmetic(op: str) -> Converter:
     def convert(n: AtenNode) -> Value:
+        if op == "mul" and n.type.dtype == _BOOL:
+            return n.apply("and", *_of(n, _BOOL, "self", "other"))
         return n.apply(op, *_of(n, n.type.dtype, "self", "other"))
     return convert
 
@@ -83,6 +86,8 @@ def trunc(n: AtenNode) -> Value:
 def _sum(op: str) -> Converter:
     def convert(n: AtenNode) -> Value:
         a, b = _of(n, n.type.dtype, "self", "other")
+        if op == "add" and n.type.dtype == _BOOL and n["alpha"] == 1:
+            return n.apply("or", a, b)
         if n["alpha"] != 1:
             b = n.apply("mul", b, n.like(n["alpha"], b))
         return n.apply(op, a, b)
@@ -200,50 +205,47 @@ def expm1(n: AtenNode) -> Value:
     return n.apply("sub", n.apply("exp", x), n.like(1, x))
 
 
+@converts("exp2.default")
+def exp2(n: AtenNode) -> Value:
+    x = n.cast(n.value("self"), n.type.dtype)
+    return n.apply("pow", n.like(2, x), x)
+
+
+@converts("log2.default", "log10.default")
+def log_of_base(n: AtenNode) -> Value:
+    x = n.cast(n.value("self"), n.type.dtype)
+    return n.apply("mul", n.apply("log", x), n.like(1 / math.log(2 if "log2" in n.op else 10), x))
+
+
+@converts("erfc.default")
+def erfc(n: AtenNode) -> Value:
+    x = n.cast(n.value("self"), n.type.dtype)
+    return n.apply("sub", n.like(1, x), n.apply("erf", x))
+
+
+@converts("hypot.default")
+def hypot(n: AtenNode) -> Value:
+    a, b = _of(n, n.type.dtype, "self", "other")
+    return n.apply("sqrt", n.apply("add", n.apply("mul", a, a), n.apply("mul", b, b)))
+
+
+@converts("bitwise_left_shift.Tensor", "bitwise_left_shift.Tensor_Scalar", "__lshift__.Scalar", "__lshift__.Tensor",
+          "bitwise_right_shift.Tensor", "bitwise_right_shift.Tensor_Scalar", "__rshift__.Scalar", "__rshift__.Tensor")
+def shift(n: AtenNode) -> Value:
+    """Shift by a number that is known: a product with a power of two, or a quotient rounded down."""
+    by = n["other"]
+    if isinstance(by, Value) or not 0 <= by < n.type.dtype.bits - 1 or not n.type.dtype.is_int:
+        n.unsupported("by a tensor" if isinstance(by, Value) else f"of {n.type.dtype} by {by}")
+    x = n.cast(n.value("self"), n.type.dtype)
+    power = n.like(2 ** int(by), x)
+    if "left" in n.op or "lshift" in n.op:
+        return n.apply("mul", x, power)
+    return n.apply("div", n.apply("sub", x, n.apply("mod", x, power)), power)
+
+
 @converts("rsqrt.default")
 def rsqrt(n: AtenNode) -> Value:
     return n.apply("reciprocal", n.apply("sqrt", n.cast(n.value("self"), n.type.dtype)))
-
-
-@converts("gelu.default")
-def gelu(n: AtenNode) -> Value:
-    return n.apply("gelu", n.value("self"), approximate=n["approximate"])
-
-
-@converts("leaky_relu.default")
-def leaky_relu(n: AtenNode) -> Value:
-    return n.apply("leaky_relu", n.value("self"), alpha=float(n["negative_slope"]))
-
-
-@converts("elu.default")
-def elu(n: AtenNode) -> Value:
-    """``scale * x`` above zero, ``scale * alpha * (exp(input_scale * x) - 1)`` below; SELU and CELU are written so too."""
-    if n["input_scale"] != 1:
-        n.unsupported(f"with input_scale {n['input_scale']}")
-    y = n.apply("elu", n.value("self"), alpha=float(n["alpha"]))
-    return y if n["scale"] == 1 else n.apply("mul", y, n.like(float(n["scale"]), y))
-
-
-@converts("hardsigmoid.default")
-def hardsigmoid(n: AtenNode) -> Value:
-    return n.apply("hard_sigmoid", n.value("self"), alpha=1 / 6, beta=0.5)
-
-
-@converts("softplus.default")
-def softplus(n: AtenNode) -> Value:
-    """``log(1 + exp(beta * x)) / beta``, which PyTorch replaces by x beyond its threshold: equal but for rounding there."""
-    x, beta = n.value("self"), float(n["beta"])
-    if beta == 1:
-        return n.apply("softplus", x)
-    return n.apply("mul", n.apply("softplus", n.apply("mul", x, n.like(beta, x))), n.like(1 / beta, x))
-
-
-@converts("prelu.default")
-def prelu(n: AtenNode) -> Value:
-    x, slope = n.value("self"), n.value("weight")
-    channels = slope.type.size
-    shape = (1, channels, *(1,) * (len(x.type.shape) - 2)) if channels > 1 and len(x.type.shape) > 1 else (channels,)
-    return n.apply("prelu", x, n.reshape(slope, shape))
 
 
 @converts("where.self")
@@ -265,5 +267,3 @@ def copy(n: AtenNode) -> Value:
     source = n.value("src" if "src" in n.operands else "input" if "input" in n.operands else "self")
     found = n.cast(source, n.type.dtype)
     return found if found.type.shape == n.type.shape else n.apply("expand", found, shape=n.type.shape)
-
-

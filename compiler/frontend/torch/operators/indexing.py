@@ -1,6 +1,7 @@
 """Operators that read and write elements at indices."""
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 import numpy as np
 
@@ -109,7 +110,7 @@ def embedding_bag(n: AtenNode) -> list[Value | None]:
     ends = [*starts.tolist(), words.type.size]
     if n["include_last_offset"]:
         ends = starts.tolist()
-    sizes = {b - a for a, b in zip(ends, ends[1:], strict=False)}
+    sizes = {b - a for a, b in pairwise(ends)}
     if len(sizes) != 1 or 0 in sizes or ends[0] != 0 or ends[-1] != words.type.size:
         n.unsupported("of bags of different sizes")
     (size,) = sizes

@@ -42,7 +42,11 @@ def norm(n: AtenNode) -> Value:
     if n["ord"] == float("inf"):
         return _reduced(n, "reduce_max", n.apply("abs", x))
     if n["ord"] not in (1, 2):
-        n.unsupported(f"of order {n['ord']}")
+        order = float(n["ord"])
+        if order <= 0 or order == float("inf"):
+            n.unsupported(f"of order {n['ord']}")
+        total = _reduced(n, "reduce_sum", n.apply("pow", n.apply("abs", x), n.like(order, x)))
+        return n.apply("pow", total, n.like(1 / order, total))
     return _reduced(n, "reduce_l1" if n["ord"] == 1 else "reduce_l2", x)
 
 
@@ -58,8 +62,7 @@ converts("any.default", "any.dim", "any.dims")(_logical("reduce_max"))
 converts("all.default", "all.dim", "all.dims")(_logical("reduce_min"))
 
 
-@converts("var.correction")
-def var(n: AtenNode) -> Value:
+def _var(n: AtenNode) -> Value:
     """The sum of squares about the mean, over their number less `correction`, which is 1 by default."""
     x = n.value("self")
     axes = _axes(n, x)
@@ -70,6 +73,14 @@ def var(n: AtenNode) -> Value:
     total = _reduced(n, "reduce_sum_square", apart)
     correction = 1 if n["correction"] is None else n["correction"]
     return n.apply("mul", total, n.like(1 / (count - correction) if count > correction else float("nan"), total))
+
+
+converts("var.correction")(_var)
+
+
+@converts("var_mean.correction")
+def var_mean(n: AtenNode) -> list[Value | None]:
+    return [_var(n), _reduced(n, "reduce_mean", n.value("self"))]
 
 
 @converts("argmax.default", "argmin.default")
@@ -95,6 +106,12 @@ def max_with_indices(n: AtenNode) -> list[Value | None]:
 def cumsum(n: AtenNode) -> Value:
     x = n.cast(n.value("self"), n.type.dtype)
     return n.apply("cumsum", x, axis=n["dim"] % len(x.type.shape))
+
+
+@converts("cumprod.default")
+def cumprod(n: AtenNode) -> Value:
+    x = n.cast(n.value("self"), n.type.dtype)
+    return n.apply("cumprod", x, axis=n["dim"] % len(x.type.shape))
 
 
 @converts("topk.default")

@@ -160,6 +160,52 @@ def as_strided(n: AtenNode) -> Value:
     return n.reshape(flat, n.type.shape)
 
 
+@converts("unfold.default")
+def unfold(n: AtenNode) -> Value:
+    """Windows along one dimension, whose elements become the last dimension."""
+    x = n.value("self")
+    axis = n["dimension"] % max(1, len(x.type.shape))
+    count = n.type.shape[axis]
+    places = np.arange(count, dtype=np.int64)[:, None] * n["step"] + np.arange(n["size"], dtype=np.int64)
+    y = n.apply("gather", x, n.build.constant(places, name=n.name), axis=axis)
+    rank = len(y.type.shape)
+    return n.apply("transpose", y, perm=(*range(axis + 1), *range(axis + 2, rank), axis + 1))
+
+
+@converts("diagonal.default")
+def diagonal(n: AtenNode) -> Value:
+    """A diagonal of two dimensions, as the last dimension."""
+    x = n.value("self")
+    rank = len(x.type.shape)
+    a, b = n["dim1"] % rank, n["dim2"] % rank
+    count, offset = n.type.shape[-1], n["offset"]
+    rows = np.arange(count, dtype=np.int64) + max(0, -offset)
+    places = rows * x.type.shape[b] + np.arange(count, dtype=np.int64) + max(0, offset)
+    rest = [axis for axis in range(rank) if axis not in (a, b)]
+    y = n.apply("transpose", x, perm=(*rest, a, b))
+    flat = n.reshape(y, (*y.type.shape[:-2], x.type.shape[a] * x.type.shape[b]))
+    return n.apply("gather", flat, n.build.constant(places, name=n.name), axis=rank - 2)
+
+
+@converts("linspace.default", "logspace.default", "eye.default", "eye.m", "triu_indices.default", "tril_indices.default",
+          "hann_window.default", "hann_window.periodic", "hamming_window.default", "hamming_window.periodic")
+def known(n: AtenNode) -> Value:
+    """Elements that depend on no tensor, as PyTorch computes them."""
+    import torch
+
+    _, name, overload = n.op.split(".")
+    operands = {key: given for key, given in n.operands.items() if key not in ("device", "layout", "pin_memory")}
+    made = getattr(getattr(torch.ops.aten, name), overload)(**operands)
+    return n.build.constant(made.numpy(), n.type.dtype, n.name)
+
+
+@converts("grid_sampler_2d.default")
+def grid_sample(n: AtenNode) -> Value:
+    modes, paddings = ("linear", "nearest", "cubic"), ("zeros", "border", "reflection")
+    return n.apply("grid_sample", n.value("input"), n.value("grid"), mode=modes[n["interpolation_mode"]],
+                   padding_mode=paddings[n["padding_mode"]], align_corners=bool(n["align_corners"]))
+
+
 @converts("slice_scatter.default", "select_scatter.default")
 def slice_scatter(n: AtenNode) -> Value:
     """Put a tensor in place of a slice along one dimension."""
@@ -179,9 +225,10 @@ def slice_scatter(n: AtenNode) -> Value:
         at = np.arange(start, end, step).reshape(-1, *(1,) * (len(x.type.shape) - 1 - axis))
         places = n.build.constant(np.broadcast_to(at, put.type.shape), name=n.name)
         return n.apply("scatter_elements", x, places, put, axis=axis)
-    sides = [(0, start), (end, size)]
     before, after = (
-        n.apply("slice", x, starts=(first,), ends=(last,), axes=(axis,), steps=(1,)) if last > first else None for first, last in sides)
+        n.apply("slice", x, starts=(first,), ends=(last,), axes=(axis,), steps=(1,)) if last > first else None
+        for first, last in ((0, start), (end, size))
+    )
     parts = [part for part in (before, put if end > start else None, after) if part is not None]
     return parts[0] if len(parts) == 1 else n.apply("concat", *parts, axis=axis)
 
