@@ -10,6 +10,7 @@ from torch._subclasses import FakeTensorMode
 from torch.fx.passes.fake_tensor_prop import FakeTensorProp
 
 from vtakit.base.errors import VtakitError
+from vtakit.base.text import counted
 from vtakit.compiler.frontend.torch.quiet import quiet
 from vtakit.compiler.frontend.torch.traced import UnreadError, import_traced
 from vtakit.runtime.torch_backend import parts
@@ -78,18 +79,21 @@ class Specialized:
             at: each for at, each in enumerate(args) if at not in self.passed and is_weight(each)}
         try:
             with quiet():
-                return Packed(weights), self._compiled(args, weights)
+                run, notice = self._compiled(args, weights)
         except VtakitError as error:
-            say(f"a graph runs in PyTorch: {error}")
-            return Packed({}), self._eager
+            run, notice, weights = self._eager, f"a graph runs in PyTorch: {error}", {}
+        if notice:
+            say(notice)
+        return Packed(weights), run
 
     def _eager(self, args: Sequence[Any]) -> Any:
         return self.module(*args)
 
-    def _compiled(self, args: Sequence[Any], weights: dict[int, torch.Tensor]) -> Run:
+    def _compiled(self, args: Sequence[Any], weights: dict[int, torch.Tensor]) -> tuple[Run, str]:
+        """Return what runs the graph, and a notice of what PyTorch runs."""
         module = self._fixed(args) if self.open else self.module
         try:
-            return runner(import_traced(module, weights), self.settings)
+            return runner(import_traced(module, weights), self.settings), ""
         except UnreadError as error:
             return self._split(self._fixed(args) if module is self.module else module, weights, error)
 
@@ -106,7 +110,7 @@ class Specialized:
             FakeTensorProp(module, mode).propagate(*args)
         return module
 
-    def _split(self, module: torch.fx.GraphModule, weights: dict[int, torch.Tensor], error: UnreadError) -> Run:
+    def _split(self, module: torch.fx.GraphModule, weights: dict[int, torch.Tensor], error: UnreadError) -> tuple[Run, str]:
         """Compile the parts of a graph between the nodes that cannot be; raise the error if none is worth it."""
         left, reasons = {node.name for node in error.nodes}, dict.fromkeys(error.reasons)
         for _ in range(_ROUNDS):
@@ -131,5 +135,5 @@ class Specialized:
             raise error
         for name, run in runs.items():
             setattr(made, name, run)
-        say(f"{len(runs)} part{'s' if len(runs) > 1 else ''} of a graph compiled, the rest runs in PyTorch: {'; '.join(reasons)}")
-        return lambda given: made(*given)
+        return lambda given: made(*given), (
+            f"{counted(len(runs), 'part')} of a graph compiled, the rest runs in PyTorch: {'; '.join(reasons)}")
