@@ -21,7 +21,7 @@ def test_the_shipped_convolution_is_fresh():
 
 
 ARGUMENTS = {"networks": ["dqn", "mobilenet_v2", "--size", "32"]}  # what keeps an example short
-OF_ITS_OWN = ("vta_networks",)  # examples with a test below
+OF_ITS_OWN = ("serving", "vta_networks")  # examples with tests elsewhere or below
 
 
 def run(path, *words, cwd=None) -> str:

@@ -7,7 +7,9 @@ from typing import Any
 
 from vtakit.base.errors import VtakitError, one_of
 from vtakit.compiler.frontend.onnx import nodes as onnx_nodes
+from vtakit.compiler.frontend.onnx.operators import CONVERTERS as OF_ONNX
 from vtakit.compiler.frontend.torch import nodes as torch_nodes
+from vtakit.compiler.frontend.torch.operators import CONVERTERS as OF_TORCH
 from vtakit.compiler.graph.ir import Value
 from vtakit.compiler.nn.operators import OPERATORS, Kind, Operator, OperatorError
 from vtakit.compiler.schedule.schedule import Schedule
@@ -61,9 +63,9 @@ def register_operator(
         made = OPERATORS[inside] = OWN[name] = Operator(inside, KINDS[kind], _guarded(name, define), schedule)
     if onnx is not None:
         domain = "" if onnx[0] == "ai.onnx" else onnx[0]
-        onnx_nodes.CONVERTERS[f"{domain}.{onnx[1]}" if domain else onnx[1]] = _of_onnx(made)
+        OF_ONNX[f"{domain}.{onnx[1]}" if domain else onnx[1]] = _of_onnx(made)
     if key is not None:
-        torch_nodes.CONVERTERS[key] = _of_torch(made)
+        OF_TORCH[key] = _of_torch(made)
     return define
 
 
