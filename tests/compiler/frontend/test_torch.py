@@ -269,28 +269,27 @@ def test_half_precision():
 
 
 def test_everything_unsupported_is_told_at_once():
-    module = Of(lambda x: (torch.fft.fft(x).real + x.sort()[0], x.sort()[1], torch.linalg.det(x), x.nonzero()))
+    module = Of(lambda x: (torch.fft.fft(x).real + x.kthvalue(2)[0], x.kthvalue(3)[1], torch.linalg.det(x), x.nonzero()))
     with pytest.raises(UnsupportedError) as caught:
         vtakit.compile(exported(module, rand(4, 4)))
     assert set(caught.value.nodes) >= {
-        "aten.sort.default", "aten._fft_r2c.default", "aten._linalg_det.default", "aten.nonzero.default",
+        "aten.kthvalue.default", "aten._fft_r2c.default", "aten._linalg_det.default", "aten.nonzero.default",
     }
-    assert "aten.sort.default (2 nodes: " in str(caught.value)
+    assert "aten.kthvalue.default (2 nodes: " in str(caught.value)
 
 
 def test_what_a_converter_cannot_express_is_told_with_the_reason():
     needs = "model 'program' needs what vtakit does not support:"
-    with raises(UnsupportedError, f"{needs} aten._adaptive_avg_pool2d.default of [5, 5] to [2, 2], windows of different sizes "
-                                  f"(1 node: '0')"):
-        vtakit.compile(exported(nn.Sequential(nn.AdaptiveAvgPool2d(2)), rand(1, 2, 5, 5)))
+    pool = nn.AvgPool2d(2, ceil_mode=True, divisor_override=3)
+    with raises(UnsupportedError, f"{needs} aten.avg_pool2d.default with divisor_override and ceil_mode (1 node: '0')"):
+        vtakit.compile(exported(nn.Sequential(pool), rand(1, 2, 5, 5)))
     with raises(UnsupportedError, f"{needs} aten.max_pool2d_with_indices.default for its result 1 (1 node: 'getitem_1')"):
         vtakit.compile(exported(nn.MaxPool2d(2, return_indices=True), rand(1, 2, 4, 4)))
     with raises(UnsupportedError, f"{needs} aten.index.Tensor where the numbers decide the result's shape [u0] (1 node: 'index')"
                                   f"; aten.nonzero.default (1 node: 'nonzero')"):  # and none of what counts their sizes
         vtakit.compile(exported(Of(lambda x: (x[x > 0] + 1, torch.nonzero(x))), rand(4, 3)))
-    rows, columns = torch.tensor([0, 1]), torch.tensor([1, 2])
-    with raises(UnsupportedError, f"{needs} aten.index.Tensor with indices along 2 dimensions (1 node: 'index')"):
-        vtakit.compile(exported(Of(lambda x: x[rows, columns]), rand(4, 3)))
+    with raises(UnsupportedError, f"{needs} aten.scatter_reduce.two with reduce='mean' (1 node: 'scatter_reduce')"):
+        vtakit.compile(exported(Of(lambda x, i: x.scatter_reduce(0, i, x, "mean")), rand(4, 3), indices(4, 4, 3)))
 
 
 def test_programs_that_have_no_fixed_meaning_are_told():
@@ -334,6 +333,8 @@ def test_every_converter_is_of_an_operator_that_pytorch_has():
     import_module("torch.ao.quantization.fx._decomposed")  # registers quantized_decomposed
     for name in CONVERTERS:
         space, op, overload = name.split(".")
+        if space == "vtakit_tests":  # operators that tests of own ones have registered in this process
+            continue
         assert overload in getattr(getattr(torch.ops, space), op).overloads(), name
 
 
