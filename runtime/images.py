@@ -13,6 +13,7 @@ from vtakit.base.reading import memory_bytes, opened
 from vtakit.compiler.codegen.llvm.errors import CodegenError
 from vtakit.compiler.frontend.errors import ModelError
 from vtakit.compiler.frontend.onnx.importer import import_model, word
+from vtakit.compiler.frontend.own import OWN
 from vtakit.compiler.frontend.tflite.importer import import_tflite
 from vtakit.compiler.frontend.tflite.reader import SUFFIX as TFLITE_SUFFIX
 from vtakit.compiler.frontend.torch.importer import import_program
@@ -53,7 +54,7 @@ def whole_image(
     if tuned is not None:
         found = covered(Network.of(imported(), target, asked, evaluator(target), threads), *tuned)
         asked, said = replace(asked, decisions={**found.decisions, **asked.decisions}), found.said
-    kept = cache and after is None and exported is None
+    kept = cache and after is None and exported is None and not OWN  # whose definitions are not part of a place
     place_of = partial(kept_models.place_of, model, target.key, *given, asked)
     place = place_of() if kept else None
     image = None if place is None else kept_models.found(place)

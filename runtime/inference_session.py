@@ -11,8 +11,9 @@ import numpy as np
 from vtakit.base.errors import one_of
 from vtakit.compiler.frontend.errors import ModelError
 from vtakit.compiler.frontend.onnx.reader import load_onnx, read_model
-from vtakit.runtime.module import InputError, check_threads
-from vtakit.runtime.specialized import KEPT, SpecializedModel
+from vtakit.runtime.inputs import InputError, check_threads
+from vtakit.runtime.model import compile
+from vtakit.runtime.stages.dims import Dim, dim
 from vtakit.runtime.target import Array
 
 if TYPE_CHECKING:
@@ -66,7 +67,7 @@ class InferenceSession:
         session = vtakit.InferenceSession("model.onnx")
         (scores,) = session.run(None, {session.get_inputs()[0].name: image})
 
-    Open sizes are those of the arrays: a module for each set of sizes is compiled at its first use, and the last `kept` stay.
+    Open sizes are those of the arrays: code for each set of sizes is compiled at its first use (`vtakit.runtime.stages`).
 
     path_or_bytes : of an ONNX file, or its bytes; or an onnx.ModelProto
     sess_options  : `SessionOptions`, or onnxruntime's, of which the numbers of threads count
@@ -78,20 +79,18 @@ class InferenceSession:
 
     def __init__(
         self, path_or_bytes: "str | Path | bytes | onnx.ModelProto", sess_options: Any = None,
-        providers: Sequence[Any] | None = None, *, kept: int = KEPT, **options: Any,
+        providers: Sequence[Any] | None = None, **options: Any,
     ) -> None:
         for name in options:
-            raise InputError(f"InferenceSession({name}=…): there is no such option; known: sess_options, providers, kept")
+            raise InputError(f"InferenceSession({name}=…): there is no such option; known: sess_options, providers")
         self._provider = _provider(providers)
         model, self._proto = _read(path_or_bytes)
         graph = self._proto.graph
         initial = {each.name for each in graph.initializer}
         self._inputs = [_node_arg(each) for each in graph.input if each.name not in initial]
         self._outputs = [_node_arg(each) for each in graph.output]
-        open_inputs = tuple([each.name for each in self._inputs if not all(isinstance(size, int) for size in each.shape)])
-        self._model = SpecializedModel(
-            model, open_inputs, kept=kept, target=PROVIDERS[self._provider], threads=_threads(sess_options))
-        self._model.compile_ahead()
+        shapes = {each.name: _sizes(each) for each in self._inputs if not all(isinstance(size, int) for size in each.shape)}
+        self._model = compile(model, PROVIDERS[self._provider], shapes=shapes or None, threads=_threads(sess_options))
 
     def run(self, output_names: Sequence[str] | None, input_feed: Mapping[str, Any], run_options: Any = None) -> list[Array]:
         """Run on arrays by name; return the outputs of these names, or all in order.
@@ -218,6 +217,12 @@ def _node_arg(info: Any) -> NodeArg:
     shape: list[int | str | None] = [
         each.dim_value if each.HasField("dim_value") else each.dim_param or None for each in tensor.shape.dim]
     return NodeArg(info.name, f"tensor({word})", shape)
+
+
+def _sizes(given: NodeArg) -> tuple[int | Dim, ...]:
+    """The shape of an input, its open sizes by their names in the model or one of their own."""
+    return tuple([
+        size if isinstance(size, int) else dim(size or f"{given.name}.{axis}") for axis, size in enumerate(given.shape)])
 
 
 def _provider(given: Sequence[Any] | None) -> str:

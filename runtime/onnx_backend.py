@@ -18,7 +18,7 @@ from onnx.backend.test.runner import BackendIsNotSupposedToImplementIt
 
 from vtakit.base.errors import VtakitError
 from vtakit.compiler.frontend.errors import ModelError
-from vtakit.runtime.specialized import SpecializedModel
+from vtakit.runtime.model import compile
 
 
 class RefusedError(ModelError, BackendIsNotSupposedToImplementIt):
@@ -26,20 +26,23 @@ class RefusedError(ModelError, BackendIsNotSupposedToImplementIt):
 
 
 class CompiledModel(BackendRep):
-    """A model that is compiled for the inputs it is run on."""
+    """A compiled model; no size and no value is given before it runs."""
 
     def __init__(self, model: onnx.ModelProto, options: dict[str, Any]) -> None:
         initial = {each.name for each in model.graph.initializer}
         self.names = [each.name for each in model.graph.input if each.name not in initial]
         self.outputs = [each.name for each in model.graph.output]
-        self.model = SpecializedModel(model, tuple(self.names), name="net", **options)
+        try:
+            self.module = compile(model, name="net", **options)
+        except VtakitError as error:
+            raise RefusedError(str(error)) from error
 
     def run(self, inputs: Any, **options: Any) -> tuple[Any, ...]:
         """Run on arrays in the order of the inputs, or by name. Raises RefusedError for what is not supported."""
         given = inputs if isinstance(inputs, dict) else dict(zip(self.names, inputs, strict=False))
         arrays = {name: _array(each) for name, each in given.items()}
         try:
-            made = self.model.run(arrays)
+            made = self.module.run(arrays)
         except VtakitError as error:
             raise RefusedError(str(error)) from error
         return tuple([made[name] for name in self.outputs])
@@ -85,7 +88,9 @@ class VtakitBackend(Backend):
 
 
 def _array(given: Any) -> Any:
-    """Return a tensor as an array; ONNX's tests also have NumPy's scalars and ONNX's own tensors."""
+    """Return a tensor as an array; ONNX's tests also have NumPy's scalars, ONNX's own tensors, and lists of these."""
+    if isinstance(given, list):
+        return [*map(_array, given)]
     if isinstance(given, onnx.TensorProto):
         return numpy_helper.to_array(given)
     return np.asarray(given) if isinstance(given, np.generic | float | int) else given

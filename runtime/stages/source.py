@@ -18,6 +18,7 @@ from vtakit.compiler.frontend.onnx.order import Part
 from vtakit.compiler.frontend.onnx.part import import_part
 from vtakit.compiler.frontend.onnx.reader import load_onnx, opset_versions, read_model
 from vtakit.compiler.frontend.onnx.stages import Plan
+from vtakit.compiler.frontend.own import OWN
 from vtakit.compiler.graph.ir import TensorType
 from vtakit.compiler.graph.passes.base import Seen
 from vtakit.runtime import kept_models
@@ -127,7 +128,7 @@ class OpenSource:
         return image
 
     def _place(self, digest: bytes) -> Any:
-        if not self.cache or self.after is not None or self.tuned is not None:
+        if not self.cache or self.after is not None or self.tuned is not None or OWN:  # whose definitions no digest has
             return None
         try:
             contents = self._digest
