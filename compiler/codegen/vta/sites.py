@@ -139,10 +139,11 @@ class _Walk:
         for touch in self.touches.get(data, ()):
             leaf = touch.nest.leaf
             if isinstance(leaf, st.Store) and leaf.buffer.data is data and isinstance(leaf.value, ir.Max):
-                for of in (self.sites.get(load.buffer.data) for load in seeds(leaf.value)):
-                    if of is not None and of is not mine and (of.scope, of.loops) == (mine.scope, mine.loops) and (
-                            of.copies > 1 and of.size >= mine.size):
-                        return of
+                read = {load.buffer.data for load in seeds(leaf.value)} - {data}
+                of = self.sites.get(read.pop()) if len(read) == 1 else None  # a sum of two that is clipped is no maximum
+                if of is not None and of is not mine and (of.scope, of.loops) == (mine.scope, mine.loops) and (
+                        of.copies > 1 and of.size >= mine.size):
+                    return of
         return None
 
     def _is_slow(self, data: Var, site: Site) -> bool:

@@ -116,6 +116,28 @@ def test_a_device_without_windows_has_none():
     assert of_windows(instructions(layer, given))
 
 
+@pytest.mark.parametrize("images", [1, 2])
+def test_a_clipped_sum_with_a_residual_is_no_maximum(images):
+    """In an accumulator scratchpad that is full: the residual's place is not that of maxima."""
+    target = vta("tiny_b2", copies=3)
+    rng = np.random.default_rng(0)
+    data = te.placeholder((images, 2, 9, 15, *target.element("inp")), target.dtype("inp"), name="x")
+    weights = te.placeholder((3, 2, 1, 1, *target.element("wgt")), target.dtype("wgt"), name="w")
+    pooling = Pooling(kernel=(3, 2), stride=(2, 1), pad=(2, 0, 0, 0))
+    fields = {"target": target, "data": data, "weights": weights, "stride": (2, 1), "pad": (1, 2, 0, 0), "pooling": pooling}
+    plain = Conv2d(**fields)
+    shape = images, 3, plain.out_height, plain.out_width, *target.element("inp")
+    added = te.placeholder(shape, "int8", name="added")
+    layer = Conv2d(**fields, epilogue=Epilogue(add=added, low=-1))
+    given = {tensor: values(rng, tensor) for tensor in (data, weights, added)}
+    s = te.create_schedule(layer.result.op)
+    layer.schedule(s)
+    program = build(s, [*layer.inputs, layer.result], target)
+    want = conv_reference(layer, given[data], given[weights], given)
+    for order in ("program", "eager", "lazy"):
+        assert np.array_equal(execute(program, given, layer.result, order=order).reshape(want.shape), want)
+
+
 def random_pooled(seed: int, *names: str) -> tuple[Conv2d, dict]:
     """Draw a convolution with requantized maxima of square windows, of any size, taps, pads, groups and images."""
     rng = np.random.default_rng(seed)
