@@ -51,8 +51,9 @@ class VtaTask:
 
     @cached_property
     def key(self) -> Mapping[str, Any]:
-        """Return what decides its cycles."""
-        text = save_json([self.layer.result, list(self.operator.given)])
+        """Return what decides its cycles; a pad's number does not."""
+        pads: dict[str, Any] = {"fill": 0} if getattr(self.layer, "fill", 0) else {}
+        text = save_json([replace(self.layer, **pads).result, list(self.operator.given)])
         return {
             "target": "vta", "operator": type(self.layer).__name__,
             "expression": hashlib.sha256(text.encode()).hexdigest()[:24],
