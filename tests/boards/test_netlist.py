@@ -22,8 +22,10 @@ needs_icarus = pytest.mark.skipif(shutil.which("iverilog") is None, reason="need
 @pytest.mark.skipif(find_spec("pyosys") is None, reason="needs pyosys: pip install 'vtakit[fpga]'")
 @pytest.mark.timeout(1800)
 @pytest.mark.slow
-def test_a_small_core_runs_programs_as_its_source():
+def test_a_small_core_runs_programs_as_its_source(pytestconfig):
     """Bytes of the definition, cycles of the cycle model. Products and the registers behind them are in DSP blocks."""
+    if not pytestconfig.getoption("--all-models"):
+        pytest.skip("synthesizes and builds a netlist for minutes; runs with --all-models")
     tiny = NAMED["tiny"]
     cfg = replace(tiny, log_block=1, log_inp_buff_size=tiny.log_inp_buff_size - 1, log_wgt_buff_size=tiny.log_wgt_buff_size - 2,
                   log_acc_buff_size=tiny.log_acc_buff_size - 1)
