@@ -147,8 +147,9 @@ def _by_vectors(
     row, panel, column = op.axis
     each = choose("steps", [count for count in divisors(steps) if count <= MOST_REPEATED], 1)
     calls = steps // each
-    repeated = choose("repeat", [count for count in divisors(calls) if count * each <= MOST_REPEATED],
-                      divisor(calls, REPEATED) if has_dots(target, KIND) else 1)
+    counts = [count for count in divisors(calls) if count * each <= MOST_REPEATED]
+    most = divisor(calls, REPEATED) if has_dots(target, KIND) else 1
+    repeated = choose("repeat", counts, max(count for count in counts if count <= most))
     step, k = sums.split(op.reduce_axis[0], each * TOGETHER)
     step, repeat = sums.split(step, repeated)
     vector, column = sums.split(column, lanes)
