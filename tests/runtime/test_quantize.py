@@ -12,7 +12,7 @@ from onnx import helper
 from quantized_support import Layers, onnxruntime_of, quantum_of
 
 import vtakit
-from vtakit.compiler.frontend.errors import ModelError, UnsupportedError
+from vtakit.compiler.frontend.errors import ModelError
 from vtakit.compiler.frontend.onnx.importer import import_model
 from vtakit.compiler.graph.passes.quantized.form import integer_form
 from vtakit.compiler.graph.reference import reference
@@ -358,8 +358,8 @@ def test_a_batch_norm_in_training_mode_is_not_taken_for_one_with_known_statistic
     numbers = {name: np.ones(4, np.float32) for name in ("s", "b", "m", "v")} | {"w": np.ones((4, 3, 3, 3), np.float32)}
     nodes = [N("Conv", ["x", "w"], ["c"]), N("BatchNormalization", ["c", "s", "b", "m", "v"], ["y", "mm", "vv"], training_mode=1)]
     net = model(nodes, [("x", "f4", ("N", 3, 6, 6))], [("y", "f4", ("N", 4, 4, 4))], numbers)
-    with pytest.raises(UnsupportedError, match="BatchNormalization in training mode"):
-        vtakit.quantize(net, X)
+    found = vtakit.quantize(net, X)
+    assert any("BatchNormalization" in each for each in found.accuracy.left)
 
 
 def test_an_input_may_be_an_output_too():

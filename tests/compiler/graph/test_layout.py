@@ -114,6 +114,8 @@ def test_groups_of_whole_blocks():
 def test_what_moves_more_than_it_computes_stays():
     """For 3 x 3 of C channels each way, 9 * C multiplications for two elements."""
     for channels in (LANES, 2 * SAVED_PER_MOVED // 9 // LANES * LANES, 2 * SAVED_PER_MOVED // 9 // LANES * LANES + LANES):
+        if not channels:
+            continue
         b = Builder("net")
         graph = b.finish([("y", conv(b, b.input("x", (1, channels, 8, 8), "float32"), channels))])
         assert ("conv" in ops(block_layouts(graph, LANES))) == (9 * channels <= 2 * SAVED_PER_MOVED)
