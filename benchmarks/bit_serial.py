@@ -27,6 +27,7 @@ os.environ["OMP_NUM_THREADS"] = "1"  # read when the first parallel loop runs
 import numpy as np
 from cpu_convolutions import LAYERS, Layer, apply, seconds
 from cpu_suite import machine, shape_of
+from page_parts import write_between
 
 import vtakit
 from vtakit import models, te
@@ -205,8 +206,7 @@ def main() -> None:
         if not given.write:
             print(parts[-1], flush=True)
     if given.write:
-        before, _, rest = PAGE.read_text(encoding="utf-8").partition(BEGIN)
-        PAGE.write_text(f"{before}{BEGIN}{chr(10).join(parts)}{END}{rest.partition(END)[2]}", encoding="utf-8")
+        write_between(PAGE, BEGIN, "\n".join(parts), END)
 
 
 if __name__ == "__main__":

@@ -22,6 +22,7 @@ import numpy as np
 import onnx
 import torch
 from onnxruntime.quantization import CalibrationDataReader, QuantFormat, QuantType, quantize_static
+from page_parts import write_between
 
 import vtakit
 
@@ -143,8 +144,7 @@ def main() -> int:
                 right &= equal
     table = "\n".join(lines) + "\n"
     if args.write:
-        before, _, rest = PAGE.read_text(encoding="utf-8").partition(BEGIN)
-        PAGE.write_text(f"{before}{BEGIN}{table}{END}{rest.partition(END)[2]}", encoding="utf-8")
+        write_between(PAGE, BEGIN, table, END)
     else:
         sys.stdout.write(table)
     return 0 if right else 1

@@ -10,6 +10,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from page_parts import write_between
+
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "benchmarks" / "cpu_results"
 PAGE, PICTURE = ROOT / "docs" / "cpu.md", ROOT / "docs" / "cpu.svg"
@@ -135,13 +137,6 @@ def _threads(count: str) -> str:
     return "one thread" if count == "1" else f"{count} threads"
 
 
-def put(path: Path, made: str) -> None:
-    """Put generated text where a document has its place."""
-    before, begin, rest = path.read_text(encoding="utf-8").partition(BEGIN)
-    assert begin, f"{path} has no place for the figures"
-    path.write_text(f"{before}{BEGIN}{made}{END}{rest.partition(END)[2]}", encoding="utf-8")
-
-
 def keep(results: Results) -> None:
     """In the place of former ones of the same processor."""
     file_of(results).write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
@@ -150,7 +145,7 @@ def keep(results: Results) -> None:
 def write() -> None:
     """Write the tables of the page and the picture of the last results."""
     every = kept()
-    put(PAGE, page(every))
+    write_between(PAGE, BEGIN, page(every), END)
     PICTURE.write_bytes(picture(every[0]))
 
 

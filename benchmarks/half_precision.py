@@ -16,6 +16,7 @@ from pathlib import Path
 os.environ["OMP_NUM_THREADS"] = "1"  # read when the first parallel loop runs
 
 import numpy as np
+from page_parts import write_between
 
 import vtakit
 from vtakit import models
@@ -74,9 +75,7 @@ def main() -> None:
         lines += rows(name, args.images)
         print(*lines[-len(PRECISIONS):], sep="\n", flush=True)
     if args.write:
-        before, rest = PAGE.read_text().split(BEGIN)
-        after = rest.split(END)[1]
-        PAGE.write_text(before + BEGIN + "\n".join(lines) + "\n" + END + after)
+        write_between(PAGE, BEGIN, "\n".join(lines) + "\n", END)
 
 
 if __name__ == "__main__":

@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 import onnx
+from page_parts import write_between
 
 import vtakit
 from vtakit.runtime.module import Module
@@ -93,8 +94,7 @@ def main() -> None:
     if not args.write:
         sys.stdout.write(table)
         return
-    before, _, rest = PAGE.read_text(encoding="utf-8").partition(BEGIN)
-    PAGE.write_text(f"{before}{BEGIN}{table}{END}{rest.partition(END)[2]}", encoding="utf-8")
+    write_between(PAGE, BEGIN, table, END)
 
 
 if __name__ == "__main__":

@@ -17,6 +17,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from page_parts import write_between
+
 from vtakit.hw.isa.codec import encode, to_bytes
 from vtakit.hw.isa.config import DEFAULT
 from vtakit.hw.isa.insns import MemType
@@ -116,8 +118,7 @@ def main() -> None:
     head = ("system", "kind", "core, MHz", "peak, bytes a cycle", "a long LOAD", "assumed by tiles", "read latency",
             "ResNet-18, cycles", "made for `reference`", "ms")
     table = "\n".join([f"| {' | '.join(head)} |", f"|---|---|{'---:|' * (len(head) - 2)}", *rows]) + "\n"
-    before, _, rest = PAGE.read_text(encoding="utf-8").partition(BEGIN)
-    PAGE.write_text(f"{before}{BEGIN}{table}{END}{rest.partition(END)[2]}", encoding="utf-8")
+    write_between(PAGE, BEGIN, table, END)
     GOLDEN.write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
 
 

@@ -21,6 +21,7 @@ import onnx
 import onnxruntime
 from onnxruntime.quantization import CalibrationDataReader, CalibrationMethod, QuantType, quantize_static
 from onnxruntime.quantization.shape_inference import quant_pre_process
+from page_parts import write_between
 from quantization_networks import BACKGROUND, NETWORKS, TESTED, rendered, trained
 
 import vtakit
@@ -130,8 +131,7 @@ def main() -> None:
     if not args.write:
         sys.stdout.write(table)
         return
-    before, _, rest = PAGE.read_text(encoding="utf-8").partition(BEGIN)
-    PAGE.write_text(f"{before}{BEGIN}{table}{END}{rest.partition(END)[2]}", encoding="utf-8")
+    write_between(PAGE, BEGIN, table, END)
 
 
 if __name__ == "__main__":

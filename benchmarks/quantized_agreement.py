@@ -20,6 +20,7 @@ import onnx
 import onnxruntime
 from onnxruntime.quantization import CalibrationDataReader, QuantType, quantize_static
 from onnxruntime.quantization.shape_inference import quant_pre_process
+from page_parts import write_between
 
 import vtakit
 from vtakit import models
@@ -126,8 +127,7 @@ def main() -> None:
     if not args.write:
         sys.stdout.write(table)
         return
-    before, _, rest = PAGE.read_text(encoding="utf-8").partition(BEGIN)
-    PAGE.write_text(f"{before}{BEGIN}{table}{END}{rest.partition(END)[2]}", encoding="utf-8")
+    write_between(PAGE, BEGIN, table, END)
 
 
 if __name__ == "__main__":

@@ -14,6 +14,8 @@ import json
 import sys
 from pathlib import Path
 
+from page_parts import write_between
+
 from vtakit.base.errors import VtakitError
 from vtakit.hw.isa.config import DEFAULT
 from vtakit.sim.confirmed import DEVICES, SAMPLE_CYCLES
@@ -51,9 +53,7 @@ def table(rows: list[str]) -> str:
 
 def write(found: list[tuple[Case, Figures]], text: str) -> None:
     """Replace the page's table and the kept cycles."""
-    before, _, rest = PAGE.read_text(encoding="utf-8").partition(BEGIN)
-    _, _, after = rest.partition(END)
-    PAGE.write_text(f"{before}{BEGIN}{text}{END}{after}", encoding="utf-8")
+    write_between(PAGE, BEGIN, text, END)
     kept = {case.name: dict(figures.cycles) for case, figures in found}
     GOLDEN.write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
 

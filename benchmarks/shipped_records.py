@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import onnx
+from page_parts import write_between
 
 import vtakit
 from vtakit import models
@@ -177,8 +178,7 @@ def main() -> int:
     if args.write or args.refresh:
         write(chosen, args.refresh)
     if args.write:
-        before, rest = PAGE.read_text(encoding="utf-8").split(BEGIN)
-        PAGE.write_text(before + BEGIN + "\n" + table() + END + rest.split(END, 1)[1], encoding="utf-8")
+        write_between(PAGE, BEGIN, "\n" + table(), END)
     print(table())
     return 0
 

@@ -40,7 +40,7 @@ def optimized(level: str) -> Callable[[Path, Path, list[Inputs]], None]:
 
 
 def fused(kind: str) -> Callable[[Path, Path, list[Inputs]], None]:
-    """What onnxruntime's optimizer of transformers makes of a model."""
+    """Return the maker of a model that onnxruntime's optimizer of transformers has fused."""
     def make(source: Path, target: Path, samples: list[Inputs]) -> None:
         from onnxruntime.transformers import optimizer
 

@@ -6,6 +6,8 @@ from pathlib import Path
 from statistics import geometric_mean, median
 from typing import Any
 
+from page_parts import write_between
+
 from vtakit.runtime.report.charts import draw
 
 ROOT = Path(__file__).parents[1]
@@ -32,10 +34,7 @@ def write(results: Mapping[str, tuple[str, Results]], searches: Mapping[str, str
             (PICTURES / f"tuning_{target}.svg").write_bytes(picture(title, found, searches))
             parts.append(f"{found['date']}, `{found['command']}`: {title}.\n\n"
                          f"![Best cost by trials: {title}](tuning_{target}.svg)\n\n{table(found, searches)}")
-    text = PAGE.read_text(encoding="utf-8")
-    before, rest = text.split(BEGIN)
-    _, after = rest.split(END, 1)
-    PAGE.write_text(before + BEGIN + "\n" + "\n".join(parts) + "\n" + END + after, encoding="utf-8")
+    write_between(PAGE, BEGIN, "\n" + "\n".join(parts) + "\n", END)
 
 
 def table(found: Results, searches: Mapping[str, str]) -> str:

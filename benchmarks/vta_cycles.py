@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from page_parts import write_between
 
 from vtakit import te
 from vtakit.compiler.codegen.vta.compile import compile_for
@@ -267,8 +268,7 @@ def main() -> None:
     if not args.write:
         sys.stdout.write(text)
         return
-    before, _, rest = PAGE.read_text(encoding="utf-8").partition(BEGIN)
-    PAGE.write_text(f"{before}{BEGIN}{text}{END}{rest.partition(END)[2]}", encoding="utf-8")
+    write_between(PAGE, BEGIN, text, END)
     GOLDEN.write_text(json.dumps({case.name: cycles for case, cycles in found}, indent=1) + "\n", encoding="utf-8")
 
 

@@ -14,6 +14,7 @@ from importlib import import_module
 from pathlib import Path
 
 import numpy as np
+from page_parts import write_between
 
 from vtakit.compiler.graph.cpu import CpuKernels
 from vtakit.compiler.graph.decisions import ModelDecisions
@@ -90,8 +91,7 @@ def main() -> None:
     if not args.write:
         sys.stdout.write(table)
         return
-    before, _, rest = PAGE.read_text(encoding="utf-8").partition(BEGIN)
-    PAGE.write_text(f"{before}{BEGIN}{table}{END}{rest.partition(END)[2]}", encoding="utf-8")
+    write_between(PAGE, BEGIN, table, END)
 
 
 if __name__ == "__main__":

@@ -19,6 +19,7 @@ from importlib import import_module
 from pathlib import Path
 
 import numpy as np
+from page_parts import write_between
 
 import vtakit
 from vtakit.compiler.frontend.onnx.importer import import_model
@@ -112,8 +113,7 @@ def main() -> None:
     if not args.write:
         sys.stdout.write(table)
         return
-    before, _, rest = PAGE.read_text(encoding="utf-8").partition(BEGIN)
-    PAGE.write_text(f"{before}{BEGIN}{table}{END}{rest.partition(END)[2]}", encoding="utf-8")
+    write_between(PAGE, BEGIN, table, END)
     GOLDEN.write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
 
 

@@ -19,6 +19,7 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
+from page_parts import write_between
 
 from vtakit import te
 from vtakit.compiler.codegen.vta.compile import compile_for
@@ -173,8 +174,7 @@ def main() -> None:
     if not args.write:
         sys.stdout.write(table(found))
         return
-    before, _, rest = PAGE.read_text(encoding="utf-8").partition(BEGIN)
-    PAGE.write_text(f"{before}{BEGIN}{table(found)}{END}{rest.partition(END)[2]}", encoding="utf-8")
+    write_between(PAGE, BEGIN, table(found), END)
     GOLDEN.write_text(json.dumps(dict(found), indent=1) + "\n", encoding="utf-8")
 
 

@@ -1,11 +1,13 @@
 """Arguments of runs: arrays, numbers, and the error for those that do not fit."""
 
+from collections.abc import Sequence
 from numbers import Integral
 from typing import Any
 
 import numpy as np
 
-from vtakit.base.errors import VtakitError
+from vtakit.base.errors import VtakitError, one_of
+from vtakit.base.text import counted
 from vtakit.runtime.target import Array
 
 
@@ -28,6 +30,25 @@ def check_threads(given: object) -> int | None:
     if count < 1:
         raise InputError(f"threads={count}: a run uses at least 1")
     return count
+
+
+def output_name(model: str, at: int | str, made: Sequence[str]) -> str:
+    """Return the name of an output of a model's last run, given by number or name.
+
+    made : names of the outputs, none before the first run
+
+    Raises InputError if there was no run, or there is no such output.
+    """
+    if not made:
+        raise InputError(f"model {model!r} has not run yet: call run first")
+    if not isinstance(at, str):
+        number = whole(at, f"get_output({at!r}): an output is a number or a name")
+        if not 0 <= number < len(made):
+            raise InputError(f"model {model!r} has {counted(len(made), 'output')}, numbered from 0; there is no output {number}")
+        return made[number]
+    if at not in made:
+        raise InputError(f"model {model!r} has no output {at!r}; {one_of(made, at)}")
+    return at
 
 
 def as_array(name: str, what: str, kind: np.dtype[Any], given: Any) -> Array:

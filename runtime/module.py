@@ -10,13 +10,12 @@ import numpy as np
 
 from vtakit.base.errors import one_of
 from vtakit.base.process import TIMEOUT_S
-from vtakit.base.text import counted
 from vtakit.compiler.codegen.llvm.errors import CodegenError
 from vtakit.compiler.codegen.places import Port
 from vtakit.compiler.graph.builder import numpy_dtype
 from vtakit.runtime import module_file
 from vtakit.runtime.cpu.function import placed
-from vtakit.runtime.inputs import InputError, as_array, check_threads, some_array, whole
+from vtakit.runtime.inputs import InputError, as_array, check_threads, output_name, some_array, whole
 from vtakit.runtime.memory import Memory, memory_of
 from vtakit.runtime.placement import Placement, placement_of
 from vtakit.runtime.profile import Profile
@@ -109,7 +108,7 @@ class Module:
 
     @property
     def summary(self) -> Summary:
-        """What a report's page says of the whole model."""
+        """Facts for a report's page about the whole model."""
         return self.image
 
     def takes(self, name: str, shape: tuple[int, ...], kind: np.dtype[Any]) -> bool:
@@ -169,17 +168,7 @@ class Module:
 
         Raises InputError if there was no run, there is no such output, or `out` does not fit.
         """
-        if not self._made:
-            raise InputError(f"model {self.image.name!r} has not run yet: call run first")
-        names = [port.name for port in self.image.outputs]
-        if not isinstance(at, str):
-            at = whole(at, f"get_output({at!r}): an output is a number or a name")
-            if not 0 <= at < len(names):
-                raise InputError(f"model {self.image.name!r} has {counted(len(names), 'output')}, numbered from 0; there is "
-                                 f"no output {at}")
-            at = names[at]
-        if at not in names:
-            raise InputError(f"model {self.image.name!r} has no output {at!r}; {one_of(names, at)}")
+        at = output_name(self.image.name, at, list(self._made))
         found = self._made[at]
         if out is None:
             return found

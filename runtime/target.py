@@ -318,7 +318,7 @@ class Target(ABC):
 
 
 class Summary(Protocol):
-    """What a page says of a whole model, in bytes; a compiled model is one."""
+    """Facts for a report's page about a model; sizes in bytes. Compiled models are such."""
 
     @property
     def target(self) -> Target:

@@ -17,7 +17,7 @@ class ElementTypeError(ModelError):
 
 
 class LaterError(ModelError):
-    """What a run knows and the compilation of a whole model does not: a size, a value that decides shapes, a number of trips.
+    """A fact that only a run has, and compilation of a whole model needs: a size, a value that decides shapes, a trip count.
 
     position : number of the node at the model's top level at which it was found; -1 for none
     types    : of that node's operands, None for one that is not given

@@ -1,4 +1,4 @@
-"""What is made once for a key and kept: bounded, least recently used goes first, and each is made by one thread."""
+"""A bounded cache: the entry of a key is made once, by one thread; the least recently used one goes first."""
 
 from collections import OrderedDict
 from collections.abc import Callable, Hashable

@@ -7,14 +7,12 @@ from typing import Any, Never
 
 import numpy as np
 
-from vtakit.base.errors import one_of
 from vtakit.base.process import TIMEOUT_S
-from vtakit.base.text import counted
 from vtakit.base.writing import write_bytes
 from vtakit.compiler.codegen.llvm.errors import CodegenError
 from vtakit.compiler.frontend.errors import ModelError, UnsupportedError
 from vtakit.compiler.graph.errors import GraphError
-from vtakit.runtime.inputs import InputError, check_threads, whole
+from vtakit.runtime.inputs import InputError, check_threads, output_name, whole
 from vtakit.runtime.memory import Memory
 from vtakit.runtime.module import Module
 from vtakit.runtime.placement import Placement
@@ -87,7 +85,7 @@ class OpenModule(Module):
 
     @property
     def summary(self) -> Summary:
-        """What a report's page says of the modules that are compiled, together."""
+        """Facts for a report's page about all compiled modules together."""
         return summary_of_all(self.source.target, self.modules)
 
     def takes(self, name: str, shape: tuple[int, ...], kind: np.dtype[Any]) -> bool:
@@ -202,17 +200,7 @@ class OpenModule(Module):
 
     def get_output(self, at: int | str = 0, out: Array | None = None) -> Any:
         """An output of the last run, by number or name, copied into `out` if that is given; errors as of `Module`."""
-        if not self._made:
-            raise InputError(f"model {self.name!r} has not run yet: call run first")
-        names = list(self._made)
-        if not isinstance(at, str):
-            at = whole(at, f"get_output({at!r}): an output is a number or a name")
-            if not 0 <= at < len(names):
-                raise InputError(f"model {self.name!r} has {counted(len(names), 'output')}, numbered from 0; there is no output "
-                                 f"{at}")
-            at = names[at]
-        if at not in names:
-            raise InputError(f"model {self.name!r} has no output {at!r}; {one_of(names, at)}")
+        at = output_name(self.name, at, list(self._made))
         found = self._made[at]
         if out is None:
             return found

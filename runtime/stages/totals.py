@@ -11,7 +11,7 @@ from vtakit.runtime.target import Target
 
 
 class Whole(NamedTuple):
-    """What a report says of all modules, in bytes."""
+    """Facts for a report about all modules; sizes in bytes."""
 
     target: Target
     params_bytes: int

@@ -1,4 +1,4 @@
-"""What is seen of a run in stages: counters of the accelerator, times of layers."""
+"""Observers of a run in stages: counters of the accelerator, times of layers."""
 
 import time
 from collections.abc import Mapping

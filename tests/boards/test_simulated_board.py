@@ -50,24 +50,28 @@ def test_the_program_of_the_self_test_has_its_answer(name):
     assert any(program.wanted)
 
 
+def compare(board, model, shapes, seed):
+    """Run convolutions on a board and on the cycle model: the same bytes, and cycles in all within a hundredth."""
+    rng, total = np.random.default_rng(seed), {"board": 0, "model": 0}
+    for shape in shapes:
+        program = conv2d_program(TINY, shape)
+        inputs = {b.name: rng.integers(-128, 128, b.size_bytes, np.int8).tobytes() for b in program.buffers
+                  if b.kind.name == "INPUT"}
+        found, wanted = board.run(program, inputs), model.run(program, inputs)
+        assert found.buffers == wanted.buffers
+        total["board"] += found.counters["cycles"]
+        total["model"] += wanted.counters["cycles"]
+    assert abs(total["board"] / total["model"] - 1) < 0.01, total
+
+
 @RTL
 @pytest.mark.parametrize("memory", ["link", "chip"])
 def test_programs_run_through_the_pins(memory):
     """Bytes as on fsim; cycles as of system ulx3s, within a hundredth."""
-    rng = np.random.default_rng(5)
-    total = {"board": 0, "model": 0}
     with connect(NAME, TINY, memory=memory) as board, connect("cycle", TINY, memory_bytes=32 << 20, system="ulx3s") as model:
         assert len(board.device.memory) == 32 << 20
         assert board.device.bus_bytes == 2
-        for shape in SHAPES:
-            program = conv2d_program(TINY, shape)
-            inputs = {b.name: rng.integers(-128, 128, b.size_bytes, np.int8).tobytes() for b in program.buffers
-                      if b.kind.name == "INPUT"}
-            found, wanted = board.run(program, inputs), model.run(program, inputs)
-            assert found.buffers == wanted.buffers
-            total["board"] += found.counters["cycles"]
-            total["model"] += wanted.counters["cycles"]
-    assert abs(total["board"] / total["model"] - 1) < 0.01, total
+        compare(board, model, SHAPES, seed=5)
 
 
 @RTL
@@ -75,24 +79,14 @@ def test_programs_run_through_the_pins(memory):
 @pytest.mark.slow
 def test_the_memory_may_have_a_clock_of_its_own(mhz, memory_mhz):
     """Bytes as on fsim; cycles of the core as of the board's system, within a hundredth. The chip checks its own clock."""
-    rng = np.random.default_rng(mhz)
     clocks = {"mhz": mhz, "memory_mhz": memory_mhz}
     system = find_board("ulx3s").clocked(**clocks).system()
     assert system.dram.clock == round(memory_mhz / mhz, 2)
-    total = {"board": 0, "model": 0}
     shapes = (*SHAPES, Conv2d(height=14, width=14, in_channels=32, out_channels=32, kernel=3, stride=1, pad=1))
     with (connect(NAME, TINY, memory="chip", **clocks) as board,
           connect("cycle", TINY, memory_bytes=32 << 20, system=system) as model):
         assert board.device.bus_bytes == pytest.approx(2 * memory_mhz / mhz, rel=0.01)
-        for shape in shapes:
-            program = conv2d_program(TINY, shape)
-            inputs = {b.name: rng.integers(-128, 128, b.size_bytes, np.int8).tobytes() for b in program.buffers
-                      if b.kind.name == "INPUT"}
-            found, wanted = board.run(program, inputs), model.run(program, inputs)
-            assert found.buffers == wanted.buffers
-            total["board"] += found.counters["cycles"]
-            total["model"] += wanted.counters["cycles"]
-    assert abs(total["board"] / total["model"] - 1) < 0.01, total
+        compare(board, model, shapes, seed=mhz)
 
 
 @RTL

@@ -85,7 +85,7 @@ def _makers(nodes: "Sequence[onnx.NodeProto]") -> dict[str, int]:
 
 
 def _reads(node: "onnx.NodeProto") -> set[str]:
-    """What a node reads, its subgraphs included."""
+    """Names of the values that a node and its subgraphs read."""
     found = set(filter(None, node.input))
     for attribute in node.attribute:
         for graph in (*([attribute.g] if attribute.HasField("g") else []), *attribute.graphs):

@@ -35,11 +35,11 @@ class TfliteNode:
         return self.operator.inputs[at]
 
     def tensor(self, at: int) -> Tensor:
-        """What the model says of an operand."""
+        """Declaration of an operand in the file."""
         return self.tensors.tensors[self._input(at)]
 
     def result(self, at: int = 0) -> Tensor:
-        """What the model says of a result."""
+        """Declaration of a result in the file."""
         if at >= len(self.operator.outputs):
             raise ModelError(f"node {self.name!r} ({self.op}) lacks its output {at}")
         return self.tensors.tensors[self.operator.outputs[at]]
@@ -181,7 +181,7 @@ def _quantization(tensor: Tensor) -> tuple[Any, ...]:
 
 
 def called(tensor: Tensor) -> str:
-    """What people call the operator that makes a tensor: of the names that a converter joined, the first."""
+    """Name for people of the operator that makes a tensor: of the names that a converter joined, the first."""
     return tensor.name.split(";")[0]
 
 

@@ -141,7 +141,7 @@ class _Images(Replacing):
         return True
 
     def requantize(self, node: Node) -> bool:
-        """What is here as images; of phases the pixels between each other."""
+        """Requantize images; the pixels of phases are interleaved."""
         acc, out = node.reads[0], node.outputs[0]
         if acc not in self.phases:
             return self.elements(node)

@@ -26,7 +26,7 @@ _INT8, _INT32 = np.iinfo(np.int8), np.iinfo(np.int32)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Held:
-    """What stands for a value: uint8 for int8, or int32 sums that are too large by `excess` in each column."""
+    """Stand-in for a value: uint8 for int8, or int32 sums that are too large by `excess` in each column."""
 
     value: Value
     excess: Longs | None = None
@@ -190,7 +190,7 @@ class _Rows(Replacing):
             name=node.name))
 
     def lookup(self, node: Node) -> bool:
-        """What is here by a table."""
+        """Look uint8 values up in a table."""
         x, table = node.reads
         if not self._is_bytes(x) or not self._is_known(table):
             return False
@@ -199,7 +199,7 @@ class _Rows(Replacing):
                                              name=node.name))
 
     def move(self, node: Node) -> bool:
-        """What is here in another shape or order."""
+        """Move uint8 values: another shape or order."""
         x = node.reads[0]
         return self._is_bytes(x) and self._is_held(
             node, self.made(node.op, self.held[x].value, attrs=node.attrs, like=node.outputs[0], name=node.name))
@@ -209,7 +209,7 @@ class _Rows(Replacing):
         return self._is_held(node, self.as_it_was(node.reads[0]))
 
     def unsigned(self, node: Node) -> bool:
-        """What is held as uint8 anyway."""
+        """A conversion to uint8 of a value that is held so: nothing is left to do."""
         if not self._is_bytes(node.reads[0]):
             return False
         self.plain[node.outputs[0]] = self.held[node.reads[0]].value

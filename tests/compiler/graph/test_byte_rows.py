@@ -62,7 +62,7 @@ def test_a_perceptron(level):
 
 @pytest.mark.parametrize("seed", range(8))
 def test_zero_points(seed):
-    """Of any kind: none, constants, those of the run, one for each column, and matrices that int8 does not hold."""
+    """Zero points of any kind: none, constants, those of the run, one for each column, and matrices that int8 does not hold."""
     rng, b = np.random.default_rng(seed), Builder("net")
     kind, w_kind = rng.choice(["int8", "uint8"], 2)
     rows, depth, columns = (int(rng.integers(1, most)) for most in (40, 90, 70))
@@ -77,7 +77,7 @@ def test_zero_points(seed):
 
 @pytest.mark.parametrize("by_column", [False, True])
 def test_dequantized_sums(by_column):
-    """What the bytes are more than the data goes into the zero point."""
+    """The bytes exceed the data by a constant, which the zero point takes up."""
     rng, b = np.random.default_rng(2), Builder("net")
     sums = b.one("matmul_integer", b.input("x", (9, 20), "int8"), b.constant(numbers(rng, "int8", 20, 30)))
     unit = rng.uniform(0.01, 0.1, 30 if by_column else ()).astype(np.float32)

@@ -112,13 +112,14 @@ def test_groups_of_whole_blocks():
 
 
 def test_what_moves_more_than_it_computes_stays():
-    """For 3 x 3 of C channels each way, 9 * C multiplications for two elements."""
-    for channels in (LANES, 2 * SAVED_PER_MOVED // 9 // LANES * LANES, 2 * SAVED_PER_MOVED // 9 // LANES * LANES + LANES):
-        if not channels:
-            continue
+    """For K x K of C channels each way, K * K * C multiplications for two elements."""
+    stays = []
+    for kernel, channels in ((1, LANES), (1, 2 * SAVED_PER_MOVED), (1, 2 * SAVED_PER_MOVED + LANES), (3, LANES)):
         b = Builder("net")
-        graph = b.finish([("y", conv(b, b.input("x", (1, channels, 8, 8), "float32"), channels))])
-        assert ("conv" in ops(block_layouts(graph, LANES))) == (9 * channels <= 2 * SAVED_PER_MOVED)
+        graph = b.finish([("y", conv(b, b.input("x", (1, channels, 8, 8), "float32"), channels, kernel))])
+        stays.append("conv" in ops(block_layouts(graph, LANES)))
+        assert stays[-1] == (kernel * kernel * channels <= 2 * SAVED_PER_MOVED)
+    assert set(stays) == {True, False}
 
 
 def test_a_depthwise_layer_alone_stays_where_its_rows_are_whole_vectors():

@@ -207,14 +207,21 @@ def test_without_products_nothing_is_launched():
     assert list(placement.reasons.values()) == ["there is no convolution or matrix product beside it"]
 
 
-@pytest.mark.parametrize("shape", [(1, 8, 4, 4, 2)])
-def test_data_that_has_no_layout_is_the_cpus(shape):
-    net = Integers(seed=7)
+def test_data_that_has_no_layout_is_the_cpus():
+    net, shape = Integers(seed=7), (1, 8, 4, 4, 2)
     x = net.input(*shape)
     placement = check_same(net.finish(net.concat(net.sum(x, x), x)))
     assert kinds(placement) == "c"
     why = f"it reads data of shape {shape}; the accelerator's has 2 to 4 dimensions and is not empty"
     assert set(placement.reasons.values()) == {why}
+
+
+def test_data_without_elements_are_constants():
+    net = Integers(seed=7)
+    x = net.input(1, 8, 0, 4)
+    graph = net.finish(net.concat(net.sum(x, x), x))
+    assert not graph.nodes
+    assert not check_same(graph).reasons
 
 
 def test_a_float_network_is_the_cpus():

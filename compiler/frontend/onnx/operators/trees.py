@@ -58,7 +58,7 @@ class _Forest:
 
 
 def _sums(n: OnnxNode, leaves: Value, weights: Any, aggregate: str, x: Value) -> Value:
-    """What the leaves of all trees weigh, put together: [B, targets]."""
+    """Weights of the leaves that all trees reach, aggregated: [B, targets]."""
     rows = n.apply("gather", n.value(weights.astype(numpy_dtype(x.type.dtype)), x.type.dtype), leaves, axis=0)
     op = {"SUM": "reduce_sum", "AVERAGE": "reduce_mean", "MIN": "reduce_min", "MAX": "reduce_max"}[aggregate]
     return n.apply(op, rows, axes=(1,), keepdims=False)
