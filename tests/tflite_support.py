@@ -23,6 +23,7 @@ class Made:
     """A model being made; tensors are numbers.
 
     names : that a signature gives to inputs and outputs
+    ops   : operators that it has
     """
 
     tensors: list[Any] = field(default_factory=list)
@@ -30,6 +31,7 @@ class Made:
     operators: list[Any] = field(default_factory=list)
     codes: list[Any] = field(default_factory=list)
     names: dict[int, str] = field(default_factory=dict)
+    ops: set[str] = field(default_factory=set)
     inputs: list[int] = field(default_factory=list)
     outputs: list[int] = field(default_factory=list)
 
@@ -65,11 +67,14 @@ class Made:
         self.inputs.append(self.tensor(*args, **options))
         return self.inputs[-1]
 
-    def apply(self, op: str, inputs: Sequence[int], outputs: Sequence[int], cls: str = "", **options: Any) -> None:
+    def apply(
+        self, op: str, inputs: Sequence[int], outputs: Sequence[int], cls: str = "", *, version: int = 1, **options: Any,
+    ) -> None:
         """Add an operator; options of class `cls` have the names of the schema."""
+        self.ops.add(op)
         code = schema.OperatorCodeT()
         code.builtinCode = getattr(schema.BuiltinOperator, op)
-        code.deprecatedBuiltinCode, code.version = min(code.builtinCode, 127), 1
+        code.deprecatedBuiltinCode, code.version = min(code.builtinCode, 127), version
         self.codes.append(code)
         made = schema.OperatorT()
         made.opcodeIndex, made.inputs, made.outputs = len(self.codes) - 1, np.array(inputs, np.int32), np.array(outputs, np.int32)

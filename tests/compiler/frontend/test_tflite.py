@@ -8,12 +8,14 @@ import numpy as np
 import pytest
 from support import raises
 from tflite_cases import KINDS, OPERATORS, Case
+from tflite_single import SINGLE
 from tflite_support import Made, residual_network, sparse_model, truth
 
 import vtakit
 from vtakit.compiler.frontend.errors import ModelError, NotConstantError, UnsupportedError
 from vtakit.compiler.frontend.tflite.docs import operator_text
 from vtakit.compiler.frontend.tflite.importer import import_tflite
+from vtakit.compiler.frontend.tflite.operators import CONVERTERS
 from vtakit.compiler.quantize.errors import QuantizeError
 
 
@@ -23,6 +25,23 @@ def test_operators_equal_the_interpreter(name: str, kind: str, seed: int, tmp_pa
     c = Case(seed * 1000 + KINDS.index(kind), kind)
     OPERATORS[name][0](c)
     c.check(tmp_path)
+
+
+@pytest.mark.parametrize("op", SINGLE)
+def test_single_operators_equal_the_interpreter(op: str, tmp_path: Path) -> None:
+    c = Case(0, "float32")
+    SINGLE[op](c)
+    c.check(tmp_path)
+
+
+def test_a_model_is_made_of_each_operator() -> None:
+    drawn = {*SINGLE, "DENSIFY"}  # the latter by the test of sparse weights
+    for case, kinds in OPERATORS.values():
+        for seed in range(200):
+            c = Case(seed, kinds[seed % len(kinds)])
+            case(c)
+            drawn |= c.model.ops
+    assert set(CONVERTERS) <= drawn
 
 
 def test_a_network_in_int8_runs_on_both_targets(tmp_path: Path) -> None:

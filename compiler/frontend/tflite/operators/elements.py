@@ -31,8 +31,6 @@ def binary(n: TfliteNode) -> None:
     op, options = _BINARY[n.op]
     a, b, order = _both(n)
     activation = n.options(options).FusedActivationFunction() if options else 0
-    if n.op == "DIV" and not floats(a.type.dtype):
-        n.unsupported(f"of {a.type.dtype}")
     n.put(n.apply(op, a, b), order=order, activation=activation)
 
 
@@ -62,10 +60,14 @@ def floor_div(n: TfliteNode) -> None:
 @converts("FLOOR_MOD")
 def floor_mod(n: TfliteNode) -> None:
     a, b, order = _both(n)
-    if floats(a.type.dtype):
-        n.put(n.apply("sub", a, n.apply("mul", b, n.apply("floor", n.apply("div", a, b)))), order=order)
+    if not floats(a.type.dtype):
+        n.put(n.apply("mod", a, b), order=order)
         return
-    n.put(n.apply("mod", a, b), order=order)
+    rest = n.apply("mod", a, b, fmod=True)  # exact, of the sign of a
+    zero = n.like(0.0, rest)
+    apart = n.apply("xor", n.apply("less", rest, zero), n.apply("less", b, zero))
+    more = n.apply("and", apart, n.apply("not", n.apply("equal", rest, zero)))
+    n.put(n.apply("where", more, n.apply("add", rest, b), rest), order=order)
 
 
 @converts("PRELU")

@@ -19,15 +19,15 @@ def quantize(n: TfliteNode) -> None:
 def fake_quant(n: TfliteNode) -> None:
     """x rounded to what integers of some bits can say. Source: TensorFlow Lite, kernels/fake_quant.cc."""
     o, order = n.options("FakeQuantOptions"), n.order(0)
-    low, high, least, most = float(o.Min()), float(o.Max()), int(bool(o.NarrowRange())), (1 << o.NumBits()) - 1
-    if not (low <= 0 <= high and low < high and o.NumBits() <= 8):
-        n.unsupported(f"of {o.NumBits()} bits from {low} to {high}")
-    scale = (high - low) / (most - least)
-    zero = int(np.clip(np.rint(least - low / scale), least, most))
+    low, high, most = float(o.Min()), float(o.Max()), (1 << o.NumBits()) - 1
+    if o.NarrowRange() or not (low <= 0 <= high and low < high and o.NumBits() <= 8):
+        n.unsupported(f"of {o.NumBits()} bits from {low} to {high}{' in a narrow range' if o.NarrowRange() else ''}")
+    scale = (high - low) / most
+    zero = int(np.clip(np.rint(-low / scale), 0, most))
     words = n.build.constant(np.float32(scale), name="scale"), n.build.constant(np.uint8(zero), name="zero")
     q = n.apply("quantize_linear", n.value(0, order), *words, axis=0, dtype="uint8")
-    if least:
-        q = n.apply("clip", q, n.build.constant(np.uint8(least)), n.build.constant(np.uint8(most)))
+    if most < 255:
+        q = n.apply("clip", q, n.build.constant(np.uint8(0)), n.build.constant(np.uint8(most)))
     n.put(n.apply("dequantize_linear", q, *words, axis=0), order=order)
 
 
