@@ -159,7 +159,7 @@ class _Images(Replacing):
     def elements(self, node: Node) -> bool:
         """An operator on elements, and numbers of each channel, of what is here."""
         shape = node.outputs[0].type.shape
-        data = [value for value in node.reads if value.type.shape == shape and value not in self.graph.constants]
+        data = [value for value in node.reads if value.type.shape == shape]
         if len(shape) not in (_SIGNAL, _VOLUME) or not any(value in self.images for value in data):
             return False
         operands = [self._image(value) if value in data else self.as_it_was(value) for value in node.reads]

@@ -101,8 +101,9 @@ class _Rows(Replacing):
         shift = np.zeros(wide.shape[1], np.int64)  # of columns that int8 does not hold
         beyond = (wide.min(0) < _INT8.min) | (wide.max(0) > _INT8.max)
         shift[beyond] = (wide.min(0) + wide.max(0) + 1)[beyond] // 2
-        if MOST_BYTE * np.abs(wide - shift).sum(0).max() > _INT32.max or self.decisions.choose(
-                node, "matrix", ["plain", "panels"], "panels", byte_rows) == "plain":
+        # requantize_bytes clips the sums of `wide`; those of `wide - shift` come before the shift is added back
+        most = MOST_BYTE * max(np.abs(each).sum(0).max() for each in (wide, wide - shift))
+        if most > _INT32.max or self.decisions.choose(node, "matrix", ["plain", "panels"], "panels", byte_rows) == "plain":
             return False
         data, more = self._operand(x)
         lead = x.type.shape[:-1]

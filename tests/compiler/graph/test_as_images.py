@@ -68,6 +68,25 @@ def test_signals(seed):
     assert ops.count("reshape") == 2
 
 
+@pytest.mark.parametrize("shape", [(40,), (4, 5, 6)])
+@pytest.mark.parametrize("first", [False, True])
+@pytest.mark.parametrize("op", ["scaled_add", "scaled_sum"])
+def test_a_constant_of_the_full_shape(op, first, shape):
+    """A constant added to a signal or volume becomes an image like it."""
+    rng, b = np.random.default_rng(3), Builder("net")
+    kernel, spread = (3,) * len(shape), {"pads": (1,) * 2 * len(shape)}
+    sums = b.one("conv_integer", b.input("x", (1, 16, *shape), "int8"), b.constant(int8(rng, 16, 16, *kernel)), attrs=spread)
+    y = requantized(b, sums, rng)
+    own, scales = b.constant(int8(rng, 1, 16, *shape)), [b.constant(rng.integers(1, 99, 16).astype(np.int32)) for _ in range(2)]
+    if op == "scaled_add":
+        whole = b.constant(rng.integers(-9999, 9999, sums.type.shape).astype(np.int32))
+        y = b.one(op, whole if first else sums, y if first else own, scales[0])
+    else:
+        y = b.one(op, *((own, y) if first else (y, own)), *scales)
+    ops = assert_same(b, {"y": requantized(b, y, rng)})
+    assert "reshape" in ops
+
+
 @pytest.mark.parametrize("seed", range(4))
 def test_volumes(seed):
     rng, b = np.random.default_rng(seed), Builder("net")

@@ -99,6 +99,26 @@ def test_bytes_that_others_read():
     assert ops.count("to_uint8") == 0
 
 
+@pytest.mark.parametrize(("depth", "least", "op"), [
+    (33025, 255, "dense_bytes"), (33026, 255, "matmul_integer"), (34000, 255, "matmul_integer"), (34000, 254, "matmul_integer"),
+    (66000, 128, "matmul_integer"), (65793, 128, "dense_bytes"), (66300, 127, "dense_bytes"),
+])
+def test_sums_at_the_limit_of_int32(depth, least, op):
+    """Sums of bytes by weights that int8 does not hold are clipped as they are, not less what was added to the weights."""
+    b, data = Builder("net"), np.stack([np.full(depth, 127, np.int8), np.full(depth, -128, np.int8)])
+    weight = np.full((depth, 2), least, np.uint8)
+    sums = b.one("matmul_integer", b.input("x", data.shape, "int8"), b.constant(weight))
+    vectors = [b.constant(np.full(2, number, np.int32)) for number in (0, 1 << 14, 38)]
+    y = b.one("requantize", sums, *vectors, attrs={"zero_point": 0, "low": -128, "high": 127})
+    graph = b.finish([("y", y), ("sums", sums)])
+    changed = byte_rows(graph)
+    assert op in [node.op for node in changed.nodes]
+    for got, want in zip(evaluate_graph(changed, data), evaluate_graph(graph, data), strict=True):
+        np.testing.assert_array_equal(got, want)
+    exact = data.astype(np.int64) @ weight.astype(np.int64)
+    np.testing.assert_array_equal(evaluate_graph(graph, data)[0], np.clip((exact << 14) + (1 << 37) >> 38, -128, 127))
+
+
 def test_what_stays_as_it_is():
     """Two operands of the run, and a graph without products."""
     b = Builder("net")
