@@ -74,6 +74,11 @@ class _Images(Replacing):
         shape = value.type.shape
         if len(shape) == _IMAGE:
             return self.as_it_was(value)
+        if value in self.graph.constants:
+            known = self.graph.constants[value]
+            if len(shape) == _VOLUME:
+                known = known.transpose(0, 2, 1, 3, 4).reshape(shape[0] * shape[2], shape[1], *shape[3:])
+            return self.constant(np.ascontiguousarray(known if len(shape) == _VOLUME else known[:, :, None]), name=value.name)
         if value not in self.images:
             found = self.as_it_was(value)
             if len(shape) == _VOLUME:

@@ -15,6 +15,7 @@ from vtakit.compiler.te.tensor import Tensor
 
 _TYPES: dict[str, Callable[[Tensor], bool]] = {
     "numbers": lambda x: x.dtype.is_float or x.dtype.is_int,
+    "floating-point numbers": lambda x: x.dtype.is_float,
     "integers": lambda x: x.dtype.is_int,
     "bool": lambda x: x.dtype.is_bool,
     "any type": lambda x: True,
@@ -47,6 +48,9 @@ add = _two("add", "``a + b``; integers wrap.", "numbers", lambda a, b: a + b)
 sub = _two("sub", "``a - b``; integers wrap.", "numbers", lambda a, b: a - b)
 mul = _two("mul", "``a * b``; integers wrap.", "numbers", lambda a, b: a * b)
 div = _two("div", "``a / b``; of integers rounded to zero.", "numbers", _quotient)
+floor_div = _two("floor_div", "``a / b``, rounded down; the least integer by -1 is itself.", "integers", math.floordiv)
+hypot = _two("hypot", "``sqrt(a² + b²)`` without overflow on the way.", "floating-point numbers", math.hypot)
+copysign = _two("copysign", "``a`` with the sign of ``b``.", "floating-point numbers", math.copysign)
 equal = _two("equal", "Whether ``a == b``.", "any type", lambda a, b: binary(ir.EQ, a, b))
 less = _two("less", "Whether ``a < b``.", "numbers", lambda a, b: a < b)
 less_or_equal = _two("less_or_equal", "Whether ``a <= b``.", "numbers", lambda a, b: a <= b)

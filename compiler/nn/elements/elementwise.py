@@ -11,6 +11,7 @@ from vtakit.compiler.ir.expr import Expr
 from vtakit.compiler.ir.ops import binary, invert, maximum, minimum, negate, select
 from vtakit.compiler.ir.values import FALSE, const
 from vtakit.compiler.nn.common import dims, made
+from vtakit.compiler.nn.elements.complement import complement
 from vtakit.compiler.nn.elements.small_floats import ROUND_MODES, decoded, encoded
 from vtakit.compiler.nn.registry import Kind, OperatorError, operator
 from vtakit.compiler.te import math
@@ -50,10 +51,16 @@ ceil = _of_floats("ceil", "The least whole number not below x.", math.ceil)
 cos = _of_floats("cos", "The cosine of an angle in radians.", math.cos)
 cosh = _of_floats("cosh", "The hyperbolic cosine.", math.cosh)
 erf = _of_floats("erf", "The error function.", math.erf)
+erfc = _of_floats("erfc", "1 - erf(x), to a few units in the last place also where that is tiny.", complement)
 exp = _of_floats("exp", "e to the power of x.", math.exp)
+exp2 = _of_floats("exp2", "2 to the power of x.", math.exp2)
+expm1 = _of_floats("expm1", "exp(x) - 1, exact for small x.", math.expm1)
 floor = _of_floats("floor", "The greatest whole number not above x.", math.floor)
 is_nan = _of_floats("is_nan", "Whether x is not a number.", math.isnan)
 log = _of_floats("log", "The natural logarithm.", math.log)
+log1p = _of_floats("log1p", "log(1 + x), exact for small x.", math.log1p)
+log2 = _of_floats("log2", "The logarithm to base 2.", math.log2)
+log10 = _of_floats("log10", "The logarithm to base 10.", math.log10)
 nearest = _of_floats("round", "The nearest whole number, halves to even.", math.nearbyint)
 reciprocal = _of_floats("reciprocal", "1 / x.", lambda x: const(1, x.dtype) / x)
 sigmoid = _of_floats("sigmoid", "1 / (1 + exp(-x)).", math.sigmoid)

@@ -99,6 +99,22 @@ def test_sparse_weights_are_read(tmp_path: Path) -> None:
     np.testing.assert_array_equal(found, truth(made.bytes(), {0: data})[0])
 
 
+@pytest.mark.parametrize("kind", ["int32", "float32"])
+@pytest.mark.parametrize("op", ["FLOOR_DIV", "FLOOR_MOD"])
+def test_division_rounded_down(op: str, kind: str, tmp_path: Path) -> None:
+    """Of the ends of int32 too, and of floats so small that a product of their signs underflows."""
+    integers = (-2**31, -2**31 + 1, 2**31 - 1, -7, 0, 7), (3, -3, 7, 2**31 - 1, -2**31)
+    reals = (-1e-30, 1e-30, -7.5, 7.5, 0, 5), (3e-30, -3e-30, 2, -2, 0.1)
+    left, right = (np.array(each, kind) for each in (integers if kind == "int32" else reals))
+    data = {at: grid.reshape(-1) for at, grid in enumerate(np.meshgrid(left, right))}
+    made = Made()
+    made.inputs = [made.input((30,), kind, name=name) for name in "ab"]
+    made.outputs = [made.tensor((30,), kind, name="y")]
+    made.apply(op, made.inputs, made.outputs)
+    found = vtakit.compile(made.save(tmp_path / "m.tflite")).run({"a": data[0], "b": data[1]})["y"]
+    np.testing.assert_array_equal(found, truth(made.bytes(), data)[0])
+
+
 def test_what_is_unsupported_is_told_at_once(tmp_path: Path) -> None:
     made = Made()
     x, y, z = made.input((2, 3), name="x"), made.tensor((2, 3), name="y;other"), made.tensor((2, 3), name="z")

@@ -66,6 +66,8 @@ CASES = {
     "variance and mean": (lambda x: torch.var_mean(x, 1), torch.randn(4, 5)),
     "shifts": (lambda a: ((a << 3) >> 1, a >> 2), A),
     "logarithms": (lambda x: (torch.log2(x.abs()), torch.log10(x.abs()), torch.exp2(x / 9)), X),
+    "e to a power, less 1": (lambda x: (torch.expm1(x), torch.log1p(x.abs())), X / 9),
+    "shifts of the least integer": (lambda a: (a >> 1, a >> 30), torch.tensor([-2**31, -2**31 + 1, 2**31 - 1], dtype=torch.int32)),
     "truth values": (lambda a, b: ((a > 0) * (b > 0), (a > 0) + (b > 0)), A, B),
     "made of nothing": (lambda x: x[torch.triu_indices(3, 3).unbind()] * torch.linspace(0, 1, 6), torch.randn(3, 3)),
 }
@@ -89,3 +91,39 @@ def test_a_program_computes_what_pytorch_does(name):
     got = made.run(dict(zip(made.inputs, [each.numpy() for each in inputs], strict=True)))
     for mine, theirs in zip(got.values(), wanted, strict=True):
         torch.testing.assert_close(torch.from_numpy(mine), theirs, rtol=1e-5, atol=1e-5)
+
+
+LEAST, MOST = torch.finfo(torch.float32).tiny, torch.finfo(torch.float32).max
+SPECIAL = torch.tensor([0.0, -0.0, 1.0, -1.0, 3.0, -7.5, LEAST, -LEAST, 1e-45, -1e-42, 1e-30, -3e-30, MOST, -MOST, 0.1, 1e30,
+                        float("inf"), -float("inf"), float("nan")])
+LEFT, RIGHT = (each.contiguous() for each in torch.meshgrid(SPECIAL, SPECIAL, indexing="ij"))
+SINGLE = torch.stack([torch.remainder(*pair) for pair in zip(LEFT.flatten(), RIGHT.flatten(), strict=True)]).reshape(LEFT.shape)
+NUMBERS = ~(LEFT.isnan() | RIGHT.isnan())
+TINY = torch.tensor([1e-9, -1e-7, 1e-40, 1e-4])
+EXACT = {  # with the relative error that is allowed, whatever the results' size
+    "floor": (lambda a, b: torch.div(a, b, rounding_mode="floor"), 0, LEFT, RIGHT),
+    "remainder": (torch.remainder, 0, LEFT, RIGHT),
+    "floor of integers": (
+        lambda a, b: (torch.div(a, b, rounding_mode="floor"), torch.floor_divide(a, 3)), 0,
+        torch.tensor([[-2**31], [2**31 - 1], [-7], [0]], dtype=torch.int32),
+        torch.tensor([3, -3, 7, 2**31 - 1, -2**31], dtype=torch.int32)),
+    "copysign": (torch.copysign, 0, LEFT[NUMBERS], RIGHT[NUMBERS]),
+    "hypot": (torch.hypot, 2e-7, LEFT, RIGHT),
+    "erfc": (torch.erfc, 1e-6, torch.linspace(-5, 9, 500)),
+    "log2": (torch.log2, 3e-7, torch.cat([torch.linspace(0.5, 2, 300), SPECIAL])),
+    "log10": (torch.log10, 3e-7, torch.cat([torch.linspace(0.5, 2, 300), SPECIAL])),
+    "log1p": (torch.log1p, 3e-7, torch.cat([TINY, SPECIAL[SPECIAL != 1e-45]])),
+    "expm1": (torch.expm1, 3e-7, torch.cat([TINY, SPECIAL])),
+    "exp2": (torch.exp2, 3e-7, torch.cat([torch.linspace(-120, 120, 481), SPECIAL])),
+}
+
+
+@pytest.mark.parametrize("name", EXACT)
+def test_results_are_exact_relative_to_their_size(name):
+    """Zeros, infinities, denormals, the ends of integers, and results so small that a formula by other functions loses them."""
+    function, tolerance, *inputs = EXACT[name]
+    wanted = SINGLE if name == "remainder" else function(*inputs)  # of many at once PyTorch has NaN for great quotients
+    made = vtakit.compile(torch.export.export(Of(function), tuple(inputs)))
+    got = made.run(dict(zip(made.inputs, [each.numpy() for each in inputs], strict=True)))
+    for mine, theirs in zip(got.values(), wanted if isinstance(wanted, tuple) else [wanted], strict=True):
+        torch.testing.assert_close(torch.from_numpy(mine), theirs, rtol=tolerance, atol=LEAST * tolerance, equal_nan=True)

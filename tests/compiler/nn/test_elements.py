@@ -1,5 +1,7 @@
 """Operators on elements, against onnxruntime and NumPy."""
 
+import math
+
 import numpy as np
 import pytest
 from nn_support import check, floats, integers, onnx_run, placeholders, run, run_group
@@ -7,6 +9,7 @@ from nn_support import check, floats, integers, onnx_run, placeholders, run, run
 from vtakit.compiler.nn.operators import find
 
 X = floats(3, 37)
+ERFC = np.vectorize(math.erfc, otypes=[np.float64])
 UNIT = np.clip(X / 4, -0.99, 0.99)
 UNARY = {
     "abs": X, "acos": UNIT, "acosh": 1 + np.abs(X), "asin": UNIT, "asinh": X, "atan": X, "atanh": UNIT, "ceil": X, "cos": X,
@@ -31,6 +34,33 @@ def test_other_floating_point_types(name, kind):
             "sigmoid": lambda v: 1 / (1 + np.exp(-v))}[name](x.astype(np.float64)).astype(kind)
     tolerance = 2e-3 if kind == "float16" else 1e-12
     check(run(name, x), want, rtol=tolerance, atol=tolerance)
+
+
+def near(got: np.ndarray, want: np.ndarray, ulps: float) -> None:
+    """Assert that results are so many units in the last place from doubles, relative also where they are tiny."""
+    np.testing.assert_allclose(got.astype(np.float64), want, rtol=ulps * np.finfo(got.dtype).eps, atol=0)
+
+
+@pytest.mark.parametrize("kind", ["float32", "float64"])
+@pytest.mark.parametrize(("name", "lists"), [
+    ("exp2", [(-120, 120)]), ("expm1", [(-20, 20), (-1e-6, 1e-6)]), ("log1p", [(-0.9, 50), (-1e-6, 1e-6)]),
+    ("log2", [(1e-30, 1e-20), (0.3, 9)]), ("log10", [(1e-30, 1e-20), (0.3, 9)]), ("erfc", [(-6, 2), (2, 9.1), (0, 1e-4)]),
+])
+def test_functions_are_exact_relative_to_their_results(name, lists, kind):
+    """None is rebuilt from others, which would lose the digits of small results."""
+    x = np.concatenate([np.linspace(low, high, 2001) for low, high in lists]).astype(kind)
+    want = (ERFC if name == "erfc" else getattr(np, name))(x.astype(np.longdouble) if name != "erfc" else x.astype(float))
+    near(run(name, x), want.astype(np.float64), {"erfc": 5 if kind == "float32" else 9}.get(name, 3))
+
+
+def test_tails_of_the_error_function():
+    """To infinity, and what is no number; in double precision down to the least normal numbers."""
+    np.testing.assert_array_equal(run("erfc", SPECIAL[:5]), [1, 1, 0, 2, np.nan])
+    x = np.linspace(5, 26.5, 3000)
+    near(run("erfc", x), ERFC(x), 9)
+    check(run("erfc", np.float16([0.5, -3, 2.5])), ERFC([0.5, -3, 2.5]).astype(np.float16), rtol=1e-3)
+    for how in ("plain", "interpreter"):
+        near(run("erfc", np.float32([-1, 0.25, 4, 8]), how=how), ERFC([-1, 0.25, 4, 8]), 5)
 
 
 @pytest.mark.parametrize(("name", "op", "attributes"), [
@@ -141,6 +171,32 @@ def test_powers():
     check(run("pow", whole, np.full((5,), 3, "int32")), whole**3)
 
 
+@pytest.mark.parametrize("how", ["default", "interpreter"])
+@pytest.mark.parametrize("kind", ["int8", "int32", "int64", "uint8"])
+def test_quotients_rounded_down(kind, how):
+    """To the ends of the type; the least integer by -1 is that integer, as in C with wrapping."""
+    info = np.iinfo(kind)
+    ends = np.array([info.min, info.min + 1, info.max - 1, info.max, 7, 0], kind)
+    by = np.array([3, 7, info.max, 1] if kind == "uint8" else [3, -3, 7, info.min, info.max, 1, -1], kind)
+    a, b = ends[:, None], by[None]
+    want = [[(int(x) // int(y) - info.min) % (1 << info.bits) + info.min for y in by] for x in ends]
+    np.testing.assert_array_equal(run("floor_div", a, b, how=how), np.array(want, kind))
+    check(run("floor_div", WHOLE, -SMALL, how=how), WHOLE // -SMALL)
+
+
+@pytest.mark.parametrize("kind", ["float32", "float64"])
+def test_hypotenuses_neither_overflow_nor_underflow(kind):
+    x = np.concatenate([floats(50, dtype=kind) * np.asarray(size, kind) for size in (1, 1e30, 1e-30)] + [SPECIAL.astype(kind)])
+    y = np.concatenate([floats(150, seed=1, dtype=kind) * np.abs(x[:150]), SPECIAL[::-1].astype(kind)])
+    near(run("hypot", x, y), np.hypot(x.astype(np.longdouble), y.astype(np.longdouble)).astype(np.float64), 2)
+
+
+def test_signs_of_others():
+    got = run("copysign", SPECIAL[:, None], SPECIAL[None, :4])
+    np.testing.assert_array_equal(got, np.copysign(SPECIAL[:, None], SPECIAL[None, :4]))
+    np.testing.assert_array_equal(np.signbit(got), np.broadcast_to(np.signbit(SPECIAL[:4]), got.shape))
+
+
 @pytest.mark.parametrize("fmod", [False, True])
 def test_remainders_of_integers(fmod):
     check(run("mod", WHOLE, SMALL, fmod=fmod), (np.fmod if fmod else np.mod)(WHOLE, SMALL))
@@ -148,6 +204,7 @@ def test_remainders_of_integers(fmod):
 
 def test_remainders_of_floats():
     check(run("mod", A, B, fmod=True), np.fmod(*np.broadcast_arrays(A, B)))
+    check(run("mod", A, B), np.mod(*np.broadcast_arrays(A, B)), atol=1e-6)
 
 
 def test_where_prelu_and_clip():

@@ -49,25 +49,19 @@ def squared_difference(n: TfliteNode) -> None:
 
 @converts("FLOOR_DIV")
 def floor_div(n: TfliteNode) -> None:
+    """Of floats a quotient in double precision. Source: TensorFlow Lite, kernels/floor_div.cc."""
     a, b, order = _both(n)
     if floats(a.type.dtype):
-        n.put(n.apply("floor", n.apply("div", a, b)), order=order)
+        wide = [n.apply("cast", each, to="float64") for each in (a, b)]
+        n.put(n.apply("cast", n.apply("floor", n.apply("div", *wide)), to=str(a.type.dtype)), order=order)
         return
-    rest = n.apply("mod", a, b)  # of the sign of b
-    n.put(n.apply("div", n.apply("sub", a, rest), b), order=order)
+    n.put(n.apply("floor_div", a, b), order=order)
 
 
 @converts("FLOOR_MOD")
 def floor_mod(n: TfliteNode) -> None:
     a, b, order = _both(n)
-    if not floats(a.type.dtype):
-        n.put(n.apply("mod", a, b), order=order)
-        return
-    rest = n.apply("mod", a, b, fmod=True)  # exact, of the sign of a
-    zero = n.like(0.0, rest)
-    apart = n.apply("xor", n.apply("less", rest, zero), n.apply("less", b, zero))
-    more = n.apply("and", apart, n.apply("not", n.apply("equal", rest, zero)))
-    n.put(n.apply("where", more, n.apply("add", rest, b), rest), order=order)
+    n.put(n.apply("mod", a, b), order=order)
 
 
 @converts("PRELU")

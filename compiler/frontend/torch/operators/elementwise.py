@@ -1,6 +1,5 @@
 """Operators on each element."""
 
-import math
 from typing import Any
 
 from vtakit.compiler.frontend.torch.nodes import AtenNode, Converter, converts, kind_of
@@ -10,8 +9,10 @@ from vtakit.compiler.ir.dtypes import DType, dtype
 _BOOL = dtype("bool")
 _UNARY = {  # PyTorch's name -> ours, where they mean the same
     "abs": "abs", "acos": "acos", "acosh": "acosh", "asin": "asin", "asinh": "asinh", "atan": "atan", "atanh": "atanh",
-    "ceil": "ceil", "cos": "cos", "cosh": "cosh", "erf": "erf", "exp": "exp", "floor": "floor",
-    "hardswish": "hard_swish", "isinf": "is_inf", "isnan": "is_nan", "log": "log", "mish": "mish", "neg": "neg",
+    "ceil": "ceil", "cos": "cos", "cosh": "cosh", "erf": "erf", "erfc": "erfc", "exp": "exp", "exp2": "exp2", "expm1": "expm1",
+    "floor": "floor",
+    "hardswish": "hard_swish", "isinf": "is_inf", "isnan": "is_nan", "log": "log", "log10": "log10",
+    "log1p": "log1p", "log2": "log2", "mish": "mish", "neg": "neg",
     "reciprocal": "reciprocal", "relu": "relu", "round": "round", "sigmoid": "sigmoid", "sign": "sign", "silu": "swish",
     "sin": "sin", "sinh": "sinh", "sqrt": "sqrt", "tan": "tan", "tanh": "tanh",
 }
@@ -63,13 +64,25 @@ def div_rounded(n: AtenNode) -> Value:
     if not n.type.dtype.is_float:
         if n.type.dtype == _BOOL:
             n.unsupported("of truth values")
-        return n.apply("div", n.apply("sub", a, n.apply("mod", a, b)) if mode == "floor" else a, b)
+        return n.apply("floor_div" if mode == "floor" else "div", a, b)
+    if mode == "floor":
+        return _floored(n, a, b)
     quotient = n.apply("div", a, b)
-    if mode == "floor":  # the remainder has the divisor's sign, and what is left divides exactly, or nearly
-        rest = _float_remainder(n, a, b)
-        whole = n.apply("round", n.apply("div", n.apply("sub", a, rest), b))
-        return n.apply("where", n.apply("equal", b, n.like(0, b)), quotient, whole)
     return quotient if mode is None else _truncated(n, quotient)
+
+
+def _floored(n: AtenNode, a: Value, b: Value) -> Value:
+    """A quotient of floats rounded down. Source: PyTorch, c10/util/generic_math.h, div_floor_floating."""
+    quotient, rest, nothing = n.apply("div", a, b), n.apply("mod", a, b, fmod=True), n.like(0, a)
+    exact = n.apply("div", n.apply("sub", a, rest), b)  # a whole number, or nearly
+    differ = n.apply("xor", n.apply("less", b, nothing), n.apply("less", rest, nothing))
+    less = n.apply("and", differ, n.apply("not", n.apply("equal", rest, nothing)))
+    exact = n.apply("where", less, n.apply("sub", exact, n.like(1, a)), exact)
+    down = n.apply("floor", exact)
+    up = n.apply("greater", n.apply("sub", exact, down), n.like(0.5, a))
+    whole = n.apply("where", up, n.apply("add", down, n.like(1, a)), down)
+    whole = n.apply("where", n.apply("equal", exact, nothing), n.apply("copysign", nothing, quotient), whole)
+    return n.apply("where", n.apply("equal", b, nothing), quotient, whole)
 
 
 def _truncated(n: AtenNode, x: Value) -> Value:
@@ -156,14 +169,7 @@ def power(n: AtenNode) -> Value:
 @converts("remainder.Tensor", "remainder.Scalar")
 def remainder(n: AtenNode) -> Value:
     """With the sign of the divisor."""
-    a, b = _of(n, n.type.dtype, "self", "other")
-    return _float_remainder(n, a, b) if n.type.dtype.is_float else n.apply("mod", a, b)
-
-
-def _float_remainder(n: AtenNode, a: Value, b: Value) -> Value:
-    rest = n.apply("mod", a, b, fmod=True)
-    below = n.apply("less", n.apply("mul", rest, b), n.like(0, rest))
-    return n.apply("where", below, n.apply("add", rest, b), rest)
+    return n.apply("mod", *_of(n, n.type.dtype, "self", "other"))
 
 
 @converts("fmod.Tensor", "fmod.Scalar")
@@ -193,40 +199,14 @@ def clamp_one_side(n: AtenNode) -> Value:
     return n.apply("clip", x, n.like(n["min"], x)) if "min" in n.operands else n.apply("clip", x, None, n.like(n["max"], x))
 
 
-@converts("log1p.default")
-def log1p(n: AtenNode) -> Value:
-    x = n.cast(n.value("self"), n.type.dtype)
-    return n.apply("log", n.apply("add", x, n.like(1, x)))
-
-
-@converts("expm1.default")
-def expm1(n: AtenNode) -> Value:
-    x = n.cast(n.value("self"), n.type.dtype)
-    return n.apply("sub", n.apply("exp", x), n.like(1, x))
-
-
-@converts("exp2.default")
-def exp2(n: AtenNode) -> Value:
-    x = n.cast(n.value("self"), n.type.dtype)
-    return n.apply("pow", n.like(2, x), x)
-
-
-@converts("log2.default", "log10.default")
-def log_of_base(n: AtenNode) -> Value:
-    x = n.cast(n.value("self"), n.type.dtype)
-    return n.apply("mul", n.apply("log", x), n.like(1 / math.log(2 if "log2" in n.op else 10), x))
-
-
-@converts("erfc.default")
-def erfc(n: AtenNode) -> Value:
-    x = n.cast(n.value("self"), n.type.dtype)
-    return n.apply("sub", n.like(1, x), n.apply("erf", x))
-
-
 @converts("hypot.default")
 def hypot(n: AtenNode) -> Value:
-    a, b = _of(n, n.type.dtype, "self", "other")
-    return n.apply("sqrt", n.apply("add", n.apply("mul", a, a), n.apply("mul", b, b)))
+    return n.apply("hypot", *_of(n, n.type.dtype, "self", "other"))
+
+
+@converts("copysign.Tensor", "copysign.Scalar")
+def copysign(n: AtenNode) -> Value:
+    return n.apply("copysign", *_of(n, n.type.dtype, "self", "other"))
 
 
 @converts("bitwise_left_shift.Tensor", "bitwise_left_shift.Tensor_Scalar", "__lshift__.Scalar", "__lshift__.Tensor",
@@ -240,7 +220,7 @@ def shift(n: AtenNode) -> Value:
     power = n.like(2 ** int(by), x)
     if "left" in n.op or "lshift" in n.op:
         return n.apply("mul", x, power)
-    return n.apply("div", n.apply("sub", x, n.apply("mod", x, power)), power)
+    return n.apply("floor_div", x, power)
 
 
 @converts("rsqrt.default")
