@@ -7,8 +7,11 @@ from vtakit.base.errors import VtakitError, one_of
 from vtakit.boards.memory.chips import Chip, find_chip
 from vtakit.hw.system import System
 
-_LATENCY, _OUTSTANDING = 6, 8  # of the port: registers at the pins and to the port; bursts that the controller takes
-_CROSSED = (2.4, 10.6)  # latency with two clocks: cycles of the core, and of the memory
+_LATENCY = 6  # cycles, of the port: registers at the pins and to the port
+_OUTSTANDING = 8  # bursts of each direction, as `vtakit.boards.memory.controller` has them
+# Latency with two clocks: cycles of the core, and of the memory. Fitted to the simulated board at 75/100, 100/80 and 50/100 MHz
+# (docs/boards.md, "Two clocks"); `python benchmarks/board_cycles.py --config tiny --mhz 75 --memory-mhz 100` compares the two.
+_CROSSED = (2.4, 10.6)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,8 +17,10 @@ _LEAST = 1e-30  # that bins resolve: the inverse of their width must be a float3
 BITS = (8, 4, 2)  # that an activation may have
 LEVELS = 128  # magnitudes of a symmetric int8; of fewer bits 8 and 2
 PERCENTILE = 99.999  # of the magnitudes that are kept whole
-CLIPPING = 4.0  # errors of clipping are of one sign and at the greatest values: so many times those of rounding
-SHARES = np.linspace(1, 0.2, 81)  # of the extremes, candidates for an end of a range
+# Chosen by hand, no sweep is kept. `python benchmarks/quantization_peers.py --folder FOLDER` has the results on trained networks
+# (docs/quantization.md, "Beside onnxruntime's quantizer").
+CLIPPING = 4.0  # weight, without unit, of the squared error of clipping, which is of one sign and at the greatest values
+SHARES = np.linspace(1, 0.2, 81)  # candidates for an end of a range, as shares of that extreme: hundredths, down to a fifth
 
 
 @dataclass(frozen=True, slots=True)

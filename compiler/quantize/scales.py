@@ -19,8 +19,11 @@ if TYPE_CHECKING:
 
 LAST = 254  # steps of a range with a zero point, from -127 on
 OF_ZEROS = 1e-8  # the scale of a value that is always 0
-CUT = 0.01  # of a step, by which a bound cuts off some of int8's range
-ONE_SIDED = 0.95  # a range so near to a symmetric one, as a share of its width, has the zero point 0
+# Chosen, not measured: CUT is far above the rounding of a float32 bound (128 * 2**-24 steps) and far below half a step; beyond
+# ONE_SIDED a zero point would make steps finer by less than a twentieth. `benchmarks/quantization_peers.py --folder FOLDER`
+# (docs/quantization.md) has the results that both lead to.
+CUT = 0.01  # steps of int8, by which a bound must cut off some of its range
+ONE_SIDED = 0.95  # share: width of a range by that of the symmetric one around it, from which on the zero point is 0
 
 
 def scales_of(network: Network, plan: Plan, limits: Mapping[str, Range], shapes: Shapes) -> dict[str, float]:

@@ -10,9 +10,10 @@ from controller_bench import BURSTS, Bench, core_traffic, usual
 from support import raises
 
 from vtakit.base.errors import VtakitError
+from vtakit.boards.known import BOARDS
 from vtakit.boards.memory import data_path
 from vtakit.boards.memory.chips import CHIPS, find_chip
-from vtakit.boards.memory.controller import check
+from vtakit.boards.memory.controller import OUTSTANDING, check
 from vtakit.hw.dram import Dram
 from vtakit.hw.params import CoreParams
 from vtakit.hw.system import SYSTEMS
@@ -23,6 +24,13 @@ RTL = pytest.mark.xdist_group("rtl_sdram")  # one process builds the models
 CHIP = find_chip("MT48LC16M16A2-75")
 NS = 12.5  # of a clock
 BINDING = ("trcd", "trp", "tras", "trc", "trrd", "twr", "trfc")
+
+
+def test_systems_of_boards_have_the_bursts_of_the_controller():
+    """With one clock and with two: boards/known.py cannot read the number, as it goes without Amaranth."""
+    for board in BOARDS.values():
+        assert board.system().outstanding == board.clocked(75, 100).system().outstanding == OUTSTANDING
+    assert SYSTEMS["ulx3s"].outstanding == OUTSTANDING
 
 
 def test_the_named_system_is_the_chip_of_the_board():

@@ -67,7 +67,8 @@ CASES = {
     "shifts": (lambda a: ((a << 3) >> 1, a >> 2), A),
     "logarithms": (lambda x: (torch.log2(x.abs()), torch.log10(x.abs()), torch.exp2(x / 9)), X),
     "e to a power, less 1": (lambda x: (torch.expm1(x), torch.log1p(x.abs())), X / 9),
-    "shifts of the least integer": (lambda a: (a >> 1, a >> 30), torch.tensor([-2**31, -2**31 + 1, 2**31 - 1], dtype=torch.int32)),
+    "shifts of the least integer": (
+        lambda a: (a >> 1, a >> 30), torch.tensor([-2**31, -2**31 + 1, 2**31 - 1], dtype=torch.int32)),
     "truth values": (lambda a, b: ((a > 0) * (b > 0), (a > 0) + (b > 0)), A, B),
     "made of nothing": (lambda x: x[torch.triu_indices(3, 3).unbind()] * torch.linspace(0, 1, 6), torch.randn(3, 3)),
 }
