@@ -11,9 +11,12 @@ import numpy as np
 from vtakit.base.errors import one_of
 from vtakit.compiler.frontend.errors import ModelError
 from vtakit.compiler.frontend.onnx.reader import load_onnx, read_model
+from vtakit.compiler.graph.builder import numpy_dtype
+from vtakit.runtime.cuda import driver as cuda
 from vtakit.runtime.inputs import InputError, check_threads
 from vtakit.runtime.model import compile
 from vtakit.runtime.stages.dims import Dim, dim
+from vtakit.runtime.stages.ports import OpenPort, port_of
 from vtakit.runtime.target import Array
 
 if TYPE_CHECKING:
@@ -40,7 +43,11 @@ class SessionOptions:
 
 @dataclass(frozen=True, slots=True)
 class NodeArg:
-    """An input or output: its name, its type as "tensor(float)", and its shape, open sizes by name or None."""
+    """An input or output.
+
+    type  : "tensor(float)", "seq(tensor(int64))", "optional(tensor(float))"
+    shape : sizes, open ones by name or None; of a sequence, and of an output whose rank is open, []
+    """
 
     name: str
     type: str
@@ -71,10 +78,11 @@ class InferenceSession:
 
     path_or_bytes : of an ONNX file, or its bytes; or an onnx.ModelProto
     sess_options  : `SessionOptions`, or onnxruntime's, of which the numbers of threads count
-    providers     : names, or (name, options): CPUExecutionProvider, CUDAExecutionProvider; the first that there is
+    providers     : names, or (name, options): CPUExecutionProvider, CUDAExecutionProvider; the first that there is, with a
+                    warning for each before it. The latter needs an NVIDIA GPU
 
     Several threads may run a session at once.
-    Raises ModelError for a model that cannot be read, InputError for providers or options that there are not.
+    Raises ModelError for a model that cannot be read, InputError for options that there are not, and if there is no provider.
     """
 
     def __init__(
@@ -87,13 +95,14 @@ class InferenceSession:
         model, self._proto = _read(path_or_bytes)
         graph = self._proto.graph
         initial = {each.name for each in graph.initializer}
+        self._ports = {each.name: port_of(each, "input") for each in graph.input if each.name not in initial}
         self._inputs = [_node_arg(each) for each in graph.input if each.name not in initial]
         self._outputs = [_node_arg(each) for each in graph.output]
         shapes = {each.name: _sizes(each) for each in self._inputs if not all(isinstance(size, int) for size in each.shape)}
         self._model = compile(model, PROVIDERS[self._provider], shapes=shapes or None, threads=_threads(sess_options))
 
-    def run(self, output_names: Sequence[str] | None, input_feed: Mapping[str, Any], run_options: Any = None) -> list[Array]:
-        """Run on arrays by name; return the outputs of these names, or all in order.
+    def run(self, output_names: Sequence[str] | None, input_feed: Mapping[str, Any], run_options: Any = None) -> list[Any]:
+        """Run on arrays by name, lists of them for sequences; return the outputs of these names, or all in order.
 
         Raises InputError for names that the model does not have, and for arrays that do not fit.
         """
@@ -104,21 +113,16 @@ class InferenceSession:
         made = self._model.run(self._checked(input_feed))
         return [made[name] for name in (output_names or names)]
 
-    def _checked(self, feed: Mapping[str, Any]) -> dict[str, Array]:
+    def _checked(self, feed: Mapping[str, Any]) -> dict[str, Any]:
         if not isinstance(feed, Mapping):
             raise InputError(f"run takes a dict of arrays by name, got {type(feed).__name__}")
         known = {each.name: each for each in self._inputs}
         for name in feed:
             if name not in known:
                 raise InputError(f"the model has no input {name!r}; {one_of(known, str(name))}")
-        if missing := [name for name in known if name not in feed]:
+        if missing := [name for name, each in known.items() if name not in feed and not each.type.startswith("optional")]:
             raise InputError(f"the model lacks {', '.join(f'{name!r} ({known[name].type})' for name in missing)}")
-        arrays = {name: np.asarray(each) for name, each in feed.items()}
-        for name, array in arrays.items():
-            shape = known[name].shape
-            if len(shape) != array.ndim:
-                raise InputError(f"input {name!r} has {len(shape)} dimensions, {shape}; the array has {list(array.shape)}")
-        return arrays
+        return {name: _value(self._ports[name], each) for name, each in feed.items()}
 
     def get_inputs(self) -> list[NodeArg]:
         """Return the inputs, without those that have a value in the model."""
@@ -153,13 +157,13 @@ class IOBinding:
 
     def __init__(self, session: InferenceSession) -> None:
         self._session = session
-        self._inputs: dict[str, Array] = {}
+        self._inputs: dict[str, Any] = {}
         self._outputs: dict[str, Array | None] = {}
-        self._made: list[Array] = []
+        self._made: list[Any] = []
 
     def bind_cpu_input(self, name: str, array: Any) -> None:
         """Bind an array, which is not copied, to an input."""
-        self._inputs[name] = np.asarray(array)
+        self._inputs[name] = array
 
     def bind_output(self, name: str, device_type: str = "cpu", *, array: Array | None = None) -> None:
         """Ask for an output, in `array` if that is given."""
@@ -167,7 +171,7 @@ class IOBinding:
             raise InputError(f"bind_output({name!r}, {device_type!r}): outputs are in memory of the processor, 'cpu'")
         self._outputs[name] = array
 
-    def copy_outputs_to_cpu(self) -> list[Array]:
+    def copy_outputs_to_cpu(self) -> list[Any]:
         """Return the outputs of the last run."""
         return list(self._made)
 
@@ -185,6 +189,8 @@ class IOBinding:
         for at, (name, array) in enumerate(self._outputs.items()):
             if array is not None:
                 found = self._made[at]
+                if not isinstance(found, np.ndarray):
+                    raise InputError(f"output {name!r} is a {type(found).__name__}, which no array can hold: bind it without one")
                 if array.shape != found.shape or array.dtype != found.dtype:
                     raise InputError(f"output {name!r} is {found.dtype}{list(found.shape)}; the array bound to it is "
                                      f"{array.dtype}{list(array.shape)}")
@@ -207,16 +213,34 @@ def _read(given: "str | Path | bytes | onnx.ModelProto") -> "tuple[str | Path | 
 
 
 def _node_arg(info: Any) -> NodeArg:
-    from onnx import TensorProto
-
-    kind = info.type.WhichOneof("value")
-    if kind != "tensor_type":
-        return NodeArg(info.name, str(kind).removesuffix("_type"), [])
-    tensor = info.type.tensor_type
-    word = TensorProto.DataType.Name(tensor.elem_type).lower() if tensor.elem_type else "undefined"
+    kind = info.type
+    tensor = kind.optional_type.elem_type.tensor_type if kind.HasField("optional_type") else kind.tensor_type
     shape: list[int | str | None] = [
         each.dim_value if each.HasField("dim_value") else each.dim_param or None for each in tensor.shape.dim]
-    return NodeArg(info.name, f"tensor({word})", shape)
+    return NodeArg(info.name, _type(kind), shape)
+
+
+def _type(kind: Any) -> str:
+    """Return a type as onnxruntime spells it."""
+    from onnx import TensorProto
+
+    if kind.HasField("optional_type"):
+        return f"optional({_type(kind.optional_type.elem_type)})"
+    if kind.HasField("sequence_type"):
+        return f"seq({_type(kind.sequence_type.elem_type)})"
+    element = kind.tensor_type.elem_type
+    return f"tensor({TensorProto.DataType.Name(element).lower() if element else 'undefined'})"
+
+
+def _value(port: OpenPort, given: Any) -> Any:
+    """Return numbers in lists as an array of an input's type, as onnxruntime does; anything else is the module's to judge."""
+    if not port.form.endswith("tensor") or given is None or hasattr(given, "__dlpack__"):
+        return given
+    try:
+        return np.asarray(given, None if port.kind is None else numpy_dtype(port.kind))
+    except (TypeError, ValueError, OverflowError) as error:
+        why = " ".join(str(error).split())
+        raise InputError(f"input {port.name!r} is {port}, got a {type(given).__name__} that is no array: {why}") from None
 
 
 def _sizes(given: NodeArg) -> tuple[int | Dim, ...]:
@@ -226,12 +250,22 @@ def _sizes(given: NodeArg) -> tuple[int | Dim, ...]:
 
 
 def _provider(given: Sequence[Any] | None) -> str:
+    """Return the first of some providers that there is; warn of each before it."""
     names = [each[0] if isinstance(each, tuple) else each for each in (given or ["CPUExecutionProvider"])]
     for name in names:
-        if name in PROVIDERS:
+        why = _lacking(name)
+        if not why:
             return str(name)
-        warnings.warn(f"there is no provider {name!r:.60} here; {one_of(PROVIDERS, str(name))}", RuntimeWarning, stacklevel=3)
-    raise InputError(f"providers={list(given or ())!r:.200}: there is none of them; {one_of(PROVIDERS, str(names[0]))}")
+        warnings.warn(why, RuntimeWarning, stacklevel=3)
+    raise InputError(f"providers={list(given or ())!r:.200}: there is none of them here; {one_of(PROVIDERS, str(names[0]))}")
+
+
+def _lacking(name: Any) -> str:
+    """Return why there is no such provider, or ""."""
+    if name not in PROVIDERS:
+        return f"there is no provider {name!r:.60} here; {one_of(PROVIDERS, str(name))}"
+    why = cuda.missing() if PROVIDERS[name] == "cuda" else ""
+    return f"there is no provider {name!r} here: {why}" if why else ""
 
 
 def _threads(options: Any) -> int | None:

@@ -11,6 +11,7 @@ import vtakit
 from vtakit import models
 from vtakit.compiler.frontend.errors import ModelError
 from vtakit.runtime import onnx_backend
+from vtakit.runtime.cuda import driver
 from vtakit.runtime.module import InputError
 
 
@@ -89,8 +90,84 @@ def test_threads_of_the_options_are_honoured_and_others_refused():
 def test_providers_that_there_are_not_are_passed_over():
     with pytest.warns(RuntimeWarning, match="no provider 'TensorrtExecutionProvider'"):
         vtakit.InferenceSession(model(), providers=[("TensorrtExecutionProvider", {}), "CPUExecutionProvider"])
-    with pytest.warns(RuntimeWarning), raises(InputError, "providers=['Cpu']: there is none of them; known: …"):
+    with pytest.warns(RuntimeWarning), raises(InputError, "providers=['Cpu']: there is none of them here; known: …"):
         vtakit.InferenceSession(model(), providers=["Cpu"])
+
+
+def test_a_gpu_that_there_is_not_is_passed_over(monkeypatch):
+    monkeypatch.setattr(driver, "missing", lambda: "no driver")
+    both = ["CUDAExecutionProvider", "CPUExecutionProvider"]
+    with pytest.warns(RuntimeWarning, match="no provider 'CUDAExecutionProvider' here: no driver"):
+        session = vtakit.InferenceSession(model(), providers=both)
+    assert session.get_providers() == ["CPUExecutionProvider"]
+    x = np.ones((2, 3), np.float32)
+    np.testing.assert_array_equal(session.run(["total"], {"x": x, "shape": np.array([3, 2])})[0], 6)
+    with pytest.warns(RuntimeWarning), raises(InputError, "providers=['CUDAExecutionProvider']: there is none of them here; …"):
+        vtakit.InferenceSession(model(), providers=both[:1])
+    monkeypatch.setattr(driver, "missing", lambda: "")
+    assert vtakit.InferenceSession(model(), providers=both).get_providers() == ["CUDAExecutionProvider"]
+
+
+def of_one_node(kind: onnx.TypeProto, op: str = "Identity", to: onnx.TypeProto | None = None, **attrs) -> bytes:
+    """One node from x to y, which have these types."""
+    graph = helper.make_graph([helper.make_node(op, ["x"], ["y"], **attrs)], "net",
+                              [helper.make_value_info("x", kind)], [helper.make_value_info("y", to or kind)])
+    made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)])
+    made.ir_version = 9
+    return made.SerializeToString()
+
+
+FLOATS = helper.make_tensor_type_proto(TensorProto.FLOAT, ["n", 2])
+SEQUENCE = helper.make_sequence_type_proto(FLOATS)
+
+
+@pytest.mark.parametrize("kind", [
+    *[helper.make_tensor_type_proto(each, ["n", 3]) for each in (
+        TensorProto.DOUBLE, TensorProto.FLOAT16, TensorProto.BFLOAT16, TensorProto.UINT8, TensorProto.BOOL)],
+    SEQUENCE, helper.make_optional_type_proto(SEQUENCE),
+    helper.make_optional_type_proto(helper.make_tensor_type_proto(TensorProto.INT64, [2])),
+], ids=lambda kind: " ".join(str(kind).split()))
+def test_types_are_spelled_as_onnxruntimes(kind):
+    data = of_one_node(kind)
+    ours, theirs = vtakit.InferenceSession(data), onnxruntime.InferenceSession(data)
+    for mine, other in zip(ours.get_inputs() + ours.get_outputs(), theirs.get_inputs() + theirs.get_outputs(), strict=True):
+        assert (mine.name, mine.type, mine.shape) == (other.name, other.type, other.shape)
+
+
+def test_sequences_run_as_in_onnxruntime():
+    given = [np.full((count, 2), count, np.float32) for count in (1, 3, 2)]
+    for data in (of_one_node(SEQUENCE, "ConcatFromSequence", FLOATS, axis=0), of_one_node(SEQUENCE)):
+        ours, theirs = vtakit.InferenceSession(data), onnxruntime.InferenceSession(data)
+        (got,), (wanted,) = ours.run(None, {"x": given}), theirs.run(None, {"x": given})
+        assert isinstance(got, list) == isinstance(wanted, list)
+        for mine, other in zip(got, wanted, strict=True):
+            np.testing.assert_array_equal(mine, other)
+    with raises(InputError, "input 'x' is a sequence of float32, got ndarray: give a list of arrays"):
+        ours.run(None, {"x": given[0]})
+    binding = ours.io_binding()
+    binding.bind_cpu_input("x", given)
+    binding.bind_output("y", array=np.empty((1, 2), np.float32))
+    with raises(InputError, "output 'y' is a list, which no array can hold: …"):
+        ours.run_with_iobinding(binding)
+
+
+def test_an_optional_input_may_be_absent():
+    session = vtakit.InferenceSession(of_one_node(
+        helper.make_optional_type_proto(FLOATS), "OptionalHasElement", helper.make_tensor_type_proto(TensorProto.BOOL, [])))
+    assert [session.run(None, feed)[0].item() for feed in ({}, {"x": None}, {"x": np.ones((1, 2), np.float32)})] == [
+        False, False, True]
+
+
+def test_lists_of_numbers_become_arrays_of_the_inputs_type():
+    data = of_one_node(FLOATS)
+    ours, theirs = vtakit.InferenceSession(data), onnxruntime.InferenceSession(data)
+    for given in ([[1.5, 2.0]], [[1, 2], [3, 4]]):
+        (got,), (wanted,) = ours.run(None, {"x": given}), theirs.run(None, {"x": given})
+        np.testing.assert_array_equal(got, wanted)
+        assert got.dtype == np.float32
+    for given in ([[1.0], [2.0, 3.0]], ["a"], {}):
+        with raises(InputError, f"input 'x' is float32[n, 2], got a {type(given).__name__} that is no array: …"):
+            ours.run(None, {"x": given})
 
 
 def test_mistakes_are_sentences():
@@ -104,7 +181,7 @@ def test_mistakes_are_sentences():
         ({"x": x}, None, "the model lacks 'shape' (tensor(int64))"),
         ({"x": x, "shape": shape, "z": x}, None, "the model has no input 'z'; known: shape, x"),
         ({"x": x, "shape": shape}, ["z"], "the model has no output 'z'; known: total, y"),
-        ({"x": x[0], "shape": shape}, None, "input 'x' has 2 dimensions, ['n', None]; the array has [3]"),
+        ({"x": x[0], "shape": shape}, None, "input 'x' is float32[n, x.1], with 2 dimensions; got [3]"),
         ({"x": x.astype(int), "shape": shape}, None, "input 'x' is float32[n, x.1], got int64[2, 3]: …"),
         ([x], None, "run takes a dict of arrays by name, got list"),
     ):
