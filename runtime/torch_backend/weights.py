@@ -18,9 +18,9 @@ def is_weight(given: Any) -> bool:
 class Packed:
     """The state of the weights that code has as constants.
 
-    PyTorch counts changes in place, by optimizers, `load_state_dict` and operators, and a new tensor has a new address. A
-    change behind PyTorch's back, through `.data` or an array that shares memory, shows in the first, middle or last element of
-    those that lie in rows.
+    PyTorch counts changes in place, by optimizers, `load_state_dict` and operators, and a new tensor has a new address, since
+    the memory of the old one is held here. A change behind PyTorch's back, through `.data` or an array that shares memory, shows
+    in the first, middle or last element.
     """
 
     def __init__(self, weights: "Mapping[int, torch.Tensor]") -> None:
@@ -36,9 +36,13 @@ class Packed:
 
 
 def _samples(weight: torch.Tensor) -> tuple[Any, tuple[int, int, int], tuple[int, int, int]]:
-    """Return a function that reads the bits of an element, numbers of elements, and their bits now."""
-    if not weight.numel() or not weight.is_contiguous() or weight.element_size() not in _BITS:
-        return (lambda _: 0), (0, 0, 0), (0, 0, 0)
-    read = weight.detach().view(-1).view(_BITS[weight.element_size()]).numpy().item
-    numbers = (0, weight.numel() // 2, weight.numel() - 1)
+    """Return a function that reads the bits of an element, numbers of elements, and their bits now.
+
+    The function holds the weight's memory, so that no tensor has the address while the state is compared.
+    """
+    held = weight.detach()
+    if not held.numel() or held.layout is not torch.strided or held.element_size() not in _BITS or held.is_conj():
+        return (lambda _, held=held: 0), (0, 0, 0), (0, 0, 0)
+    read = held.view(_BITS[held.element_size()]).numpy().item  # in the order of rows, whatever the strides are
+    numbers = (0, held.numel() // 2, held.numel() - 1)
     return read, numbers, (read(numbers[0]), read(numbers[1]), read(numbers[2]))

@@ -26,6 +26,7 @@ from vtakit.runtime.target import TargetError
 from vtakit.runtime.torch_backend import sizes
 from vtakit.runtime.torch_backend.notices import RunsInPyTorch
 from vtakit.runtime.torch_backend.settings import settings
+from vtakit.runtime.torch_backend.weights import Packed
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore::FutureWarning", "ignore::DeprecationWarning", "error::vtakit.runtime.torch_backend.notices.RunsInPyTorch")
@@ -144,6 +145,28 @@ def test_changed_weights_are_seen_and_then_passed(compilations):
             change()
             same(ours(x), module(x))
     assert [len(traced.inputs) for traced in compilations] == [1, 2, 3]  # the weight, then the bias, are inputs
+
+
+@pytest.mark.parametrize("layout", [
+    lambda x: x, lambda x: x.to(memory_format=torch.channels_last), lambda x: x.transpose(0, 1), lambda x: x[::2, :, 1:, ::3],
+    lambda x: x[:1].expand(6, -1, -1, -1), lambda x: x.to(torch.complex128), lambda x: x.bool(),
+], ids=["rows", "channels last", "transposed", "strided", "expanded", "complex", "bool"])
+def test_changed_and_replaced_weights_of_any_layout_are_seen(layout):
+    def made(scale=1.0):
+        return layout(torch.arange(1.0, 1 + 4 * 2 * 5 * 6).reshape(4, 2, 5, 6) * scale)
+
+    weight = made()
+    packed = Packed({1: weight})
+    assert packed.changed([None, weight]) == ()
+    if not weight.is_complex():  # of which no element is compared
+        weight.data[torch.unravel_index(torch.tensor(weight.numel() // 2), weight.shape)] = 0
+        assert packed.changed([None, weight]) == (1,)
+    address = (weight := made()).data_ptr()
+    packed = Packed({1: weight})
+    del weight
+    others = [made(2.0) for _ in range(40)]  # one of which would have the freed address
+    assert all(other.data_ptr() != address for other in others)
+    assert all(packed.changed([None, other]) == (1,) for other in others)
 
 
 @pytest.mark.parametrize(("weights", "inputs"), [("packed", [1, 1]), ("passed", [3])])
