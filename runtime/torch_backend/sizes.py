@@ -20,7 +20,7 @@ from vtakit.runtime.torch_backend.settings import Settings
 from vtakit.runtime.torch_backend.weights import Packed, is_weight
 
 _ROUNDS = 8  # of splits of one graph; each finds nodes that the round before could not see
-_MOST_MADE = 4  # times the kept sets of sizes are compiled in all, before further ones run in PyTorch
+_MOST_MADE = 4  # times the kept sets of sizes are compiled in all, before further ones run in PyTorch; of changed weights too
 
 
 class Specialized:
@@ -37,7 +37,7 @@ class Specialized:
         self.numbers = [at for at, node in enumerate(placeholders) if not isinstance(node.meta.get("val"), torch.Tensor)]
         self.open = bool(self.numbers)
         self.passed = set(mutated)  # weights that are inputs, because they change
-        self.made = 0
+        self.made = self.renewed = 0  # compilations for sizes, and for weights that changed
         self._kept: OrderedDict[tuple[Any, ...], tuple[Packed, Run]] = OrderedDict()
         self._lock = threading.RLock()
 
@@ -63,18 +63,24 @@ class Specialized:
                 return found  # another thread made it
             if self.settings.weights == "auto":
                 self.passed |= set(changed)
-            found = self._kept[key] = self._made(args)
+            found = self._kept[key] = self._made(args, renewed=found is not None)
             self._kept.move_to_end(key)
             while len(self._kept) > self.settings.specializations:
                 self._kept.popitem(last=False)
             return found
 
-    def _made(self, args: Sequence[Any]) -> tuple[Packed, Run]:
-        if self.made >= _MOST_MADE * self.settings.specializations:
+    def _made(self, args: Sequence[Any], *, renewed: bool) -> tuple[Packed, Run]:
+        """Compile for arguments; `renewed` if there was code for their sizes, and a weight of it changed."""
+        most = _MOST_MADE * self.settings.specializations
+        if not renewed and self.made >= most:
             say(f"a graph has run with {self.made} sets of sizes and numbers; further ones run in PyTorch: give what changes "
                 "with every call as a tensor, or raise options={'specializations': …}")
             return Packed({}), self._eager
-        self.made += 1
+        if renewed and self.renewed >= most and self.settings.weights == "packed":
+            say(f"a graph has been compiled {self.renewed} times because its weights changed; it runs in PyTorch now: give "
+                "options={'weights': 'passed'}, with which weights are inputs")
+            return Packed({}), self._eager
+        self.renewed, self.made = self.renewed + renewed, self.made + (not renewed)
         weights = {} if self.settings.weights == "passed" else {
             at: each for at, each in enumerate(args) if at not in self.passed and is_weight(each)}
         try:

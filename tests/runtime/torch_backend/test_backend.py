@@ -181,6 +181,21 @@ def test_weights_may_be_packed_or_passed_always(weights, inputs, compilations):
     assert [len(traced.inputs) for traced in compilations] == inputs
 
 
+def test_weights_that_change_with_each_call_end_in_pytorch_for_that_reason(compilations):
+    module = nn.Linear(4, 3).eval()
+    ours = compiled(module, dynamic=True, options={"weights": "packed", "specializations": 2})
+    with torch.no_grad():
+        for change in range(12):
+            with heard() as said:
+                same(ours(x := torch.randn(2, 4)), module(x))
+            wanted = "a graph has been compiled 8 times because its weights changed; it runs in PyTorch now: give options={'we"
+            assert [wanted in each for each in said] == ([True] if change == 9 else []), change
+            module.weight.mul_(1.5)
+        count = len(compilations)
+        same(ours(x := torch.randn(5, 4)), module(x))  # another size, of which there were few
+        assert len(compilations) == count + 1 == 10
+
+
 def test_training_is_pytorchs_and_said_once(compilations):
     module = nn.Sequential(nn.Linear(4, 4), nn.Dropout(0.5), nn.BatchNorm1d(4))
     ours, x = compiled(module), torch.randn(8, 4)
