@@ -4,6 +4,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from inspect import Parameter, signature
+from math import isfinite
 from typing import Any
 
 import torch
@@ -47,10 +48,17 @@ def torch_operator(name: str, define: "Define | str", *, options: Mapping[str, A
             raise OperatorError(f"torch_operator({name!r}, {define!r}): no operator is registered under that name; "
                                 f"{one_of(OWN, define)}")
         define = OWN[define].define
-    register_operator(word, define, torch=name)
-    kernels = _Kernels(OWN[word].name, settings(options))
-    made = torch.library.custom_op(name, kernels.run, mutates_args=(), schema=_schema(name, define), device_types="cpu")
+    if not callable(define):
+        raise OperatorError(f"torch_operator({name!r}, {define!r:.60}): give a function, or the name of a registered operator")
+    kernels = _Kernels(word, settings(options))
+    schema = _schema(name, define)
+    try:
+        made = torch.library.custom_op(name, kernels.run, mutates_args=(), schema=schema, device_types="cpu")
+    except RuntimeError as error:
+        raise OperatorError(f"torch_operator({name!r}): PyTorch refuses {schema}: {' '.join(str(error).split())[:200]}") from None
     made.register_fake(kernels.fake)
+    register_operator(word, define, torch=name)  # at the end: a registered operator switches off the cache of modules
+    kernels.op = OWN[word].name
     return made
 
 
@@ -63,7 +71,7 @@ def _schema(name: str, define: Define) -> str:
             if known not in _SCHEMAS:
                 raise OperatorError(f"torch_operator({name!r}): attribute {each.name!r} has the type {known!r}: give it a "
                                     "default, or an annotation, of bool, int, float or str")
-            given = "" if each.default is Parameter.empty else f"={_literal(each.default)}"
+            given = "" if each.default is Parameter.empty else f"={_literal(name, each)}"
             attrs.append(f"{_SCHEMAS[known]} {each.name}{given}")
         elif each.kind in (Parameter.POSITIONAL_OR_KEYWORD, Parameter.POSITIONAL_ONLY):
             tensors.append(f"Tensor? {each.name}=None" if each.default is None else f"Tensor {each.name}")
@@ -72,8 +80,17 @@ def _schema(name: str, define: Define) -> str:
     return f"({', '.join([*tensors, *(['*', *attrs] if attrs else [])])}) -> Tensor"
 
 
-def _literal(given: Any) -> str:
-    return f'"{given}"' if isinstance(given, str) else str(given)
+def _literal(name: str, attr: Parameter) -> str:
+    """Return the default of an attribute as PyTorch's schemas have it."""
+    given = attr.default
+    if isinstance(given, float) and not isfinite(given) or isinstance(given, int) and not -(1 << 63) <= given < 1 << 63:
+        raise OperatorError(f"torch_operator({name!r}): attribute {attr.name!r} has the default {given}, which PyTorch's schemas "
+                            "do not have: give a finite number of 64 bits, or no default and an annotation")
+    if not isinstance(given, str):
+        return str(given)
+    return '"' + "".join([
+        each if each.isprintable() and each not in '"\\' else "".join([f"\\{byte:03o}" for byte in each.encode()])
+        for each in given]) + '"'
 
 
 class _Kernels:

@@ -2,10 +2,13 @@
 
 import pytest
 import torch
-from support import raises
+from support import raises, says
 
 import vtakit
 from vtakit import te
+from vtakit.base.errors import VtakitError
+from vtakit.compiler.frontend.own import OWN
+from vtakit.compiler.frontend.torch.operators import CONVERTERS
 from vtakit.compiler.nn.operators import OperatorError
 
 pytestmark = pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::DeprecationWarning", "ignore::UserWarning")
@@ -64,5 +67,35 @@ def test_wrong_names_and_definitions_are_sentences(softcap):
         vtakit.torch_operator("vtakit_tests::third", lambda x, *, how: x)
     with raises(OperatorError, "torch_operator('vtakit_tests::fourth'): … fixed number of parameters, not *x"):
         vtakit.torch_operator("vtakit_tests::fourth", lambda *x: x[0])
+    with raises(OperatorError, "torch_operator('vtakit_tests::fifth', 3): give a function, or the name of a registered operator"):
+        vtakit.torch_operator("vtakit_tests::fifth", 3)
     with pytest.raises(OperatorError, match="complex64"):
         softcap(torch.ones(2, dtype=torch.complex64))
+
+
+@pytest.mark.parametrize(("define", "options", "message"), [
+    (lambda x, *, cap=float("inf"): x, {}, "… attribute 'cap' has the default inf, which PyTorch's schemas do not have: …"),
+    (lambda x, *, cap=float("nan"): x, {}, "… attribute 'cap' has the default nan, which PyTorch's schemas do not have: …"),
+    (lambda x, *, step=1 << 63: x, {}, "… attribute 'step' has the default 9223372036854775808, …"),
+    (lambda x, *, how: x, {}, "… attribute 'how' has the type …"),
+    (lambda x: x, {"target": "vtx"}, "…"),
+])
+def test_an_operator_that_is_refused_is_not_registered(define, options, message):
+    before = dict(OWN), dict(CONVERTERS)
+    with pytest.raises(VtakitError) as caught:
+        vtakit.torch_operator("vtakit_tests::refused", define, options=options)
+    assert says(str(caught.value), message)
+    assert before == (OWN, CONVERTERS)
+    assert not hasattr(torch.ops.vtakit_tests, "refused")
+
+
+def test_defaults_of_text_are_kept():
+    found = []
+
+    def noted(x, *, text='a"b\\c\nd\tä\x01, e) -> ('):
+        found.append(text)
+        return te.compute(x.shape, lambda *at: x(*at) + len(text))
+
+    made = vtakit.torch_operator("vtakit_tests::noted", noted)
+    torch.testing.assert_close(made(torch.zeros(2)), torch.full((2,), 19.0))
+    assert set(found) == {'a"b\\c\nd\tä\x01, e) -> ('}
