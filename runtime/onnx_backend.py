@@ -16,9 +16,10 @@ from onnx import helper, numpy_helper
 from onnx.backend.base import Backend, BackendRep, Device, DeviceType
 from onnx.backend.test.runner import BackendIsNotSupposedToImplementIt
 
-from vtakit.base.errors import VtakitError
-from vtakit.compiler.frontend.errors import ModelError
+from vtakit.compiler.frontend.errors import ElementTypeError, ModelError, OperatorSetError, UnsupportedError
 from vtakit.runtime.model import compile
+
+_REFUSED = (UnsupportedError, ElementTypeError, OperatorSetError)  # any other error is a failure
 
 
 class RefusedError(ModelError, BackendIsNotSupposedToImplementIt):
@@ -26,7 +27,10 @@ class RefusedError(ModelError, BackendIsNotSupposedToImplementIt):
 
 
 class CompiledModel(BackendRep):
-    """A compiled model; no size and no value is given before it runs."""
+    """A compiled model; no size and no value is given before it runs.
+
+    Raises RefusedError for what vtakit does not support; other errors are those of `vtakit.compile`.
+    """
 
     def __init__(self, model: onnx.ModelProto, options: dict[str, Any]) -> None:
         initial = {each.name for each in model.graph.initializer}
@@ -34,16 +38,16 @@ class CompiledModel(BackendRep):
         self.outputs = [each.name for each in model.graph.output]
         try:
             self.module = compile(model, name="net", **options)
-        except VtakitError as error:
+        except _REFUSED as error:
             raise RefusedError(str(error)) from error
 
     def run(self, inputs: Any, **options: Any) -> tuple[Any, ...]:
-        """Run on arrays in the order of the inputs, or by name. Raises RefusedError for what is not supported."""
+        """Run on arrays in the order of the inputs, or by name. Errors as of the class, and of `Module.run`."""
         given = inputs if isinstance(inputs, dict) else dict(zip(self.names, inputs, strict=False))
         arrays = {name: _array(each) for name, each in given.items()}
         try:
             made = self.module.run(arrays)
-        except VtakitError as error:
+        except _REFUSED as error:
             raise RefusedError(str(error)) from error
         return tuple([made[name] for name in self.outputs])
 

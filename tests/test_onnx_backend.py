@@ -2,12 +2,16 @@
 
 import io
 import unittest
+from types import SimpleNamespace
 
 import pytest
 from onnx.backend.test import BackendTest, runner
-from onnx_backend import PASSED, UNSUPPORTED, Outcome, cases, outcome, page
+from onnx_backend import PASSED, UNSUPPORTED, WRONG, Outcome, cases, outcome, page
 
+from vtakit.compiler.codegen.llvm.errors import CodegenError
+from vtakit.compiler.frontend.errors import ModelError
 from vtakit.runtime import onnx_backend
+from vtakit.runtime.cpu.function import CheckError
 
 SAMPLE = (
     "abs", "add_bcast", "add_uint8", "and_bcast4v3d", "argmax_keepdims_example_select_last_index",
@@ -38,14 +42,43 @@ def test_the_result_is_onnx_own(all_cases, name):
     assert found.state == PASSED, found.why
 
 
+def by_onnx():
+    """Run the tests that ONNX's runner loads."""
+    tests = BackendTest(onnx_backend, __name__).test_cases["OnnxBackendNodeModelTest"]
+    suite = unittest.defaultTestLoader.loadTestsFromTestCase(tests)
+    return unittest.TextTestRunner(stream=io.StringIO(), verbosity=0).run(suite)
+
+
 def test_the_backend_registers_with_onnxs_own_runner(all_cases, monkeypatch):
     """As other runtimes register theirs; a test fails there that has another result."""
     some = [all_cases[name] for name in ("abs", "add_bcast", "slice_neg_steps", "top_k_negative_axis")]
     monkeypatch.setattr(runner, "load_model_tests", lambda kind: some if kind == "node" else [])
-    tests = BackendTest(onnx_backend, __name__).test_cases["OnnxBackendNodeModelTest"]
-    suite = unittest.defaultTestLoader.loadTestsFromTestCase(tests)
-    result = unittest.TextTestRunner(stream=io.StringIO(), verbosity=0).run(suite)
+    result = by_onnx()
     assert (result.testsRun - len(result.skipped), result.failures, result.errors) == (4, [], [])
+
+
+@pytest.mark.parametrize("error", [CheckError("a store out of bounds"), CodegenError("no such instruction"), ModelError("no")])
+@pytest.mark.parametrize("when", ["compile", "run"])
+def test_an_error_is_no_refusal(all_cases, monkeypatch, error, when):
+    """Only a model that needs what vtakit does not support is refused; errors of compiler and code are failures."""
+    def fail(*args, **options):
+        raise error
+
+    made = SimpleNamespace(run=fail)
+    monkeypatch.setattr(onnx_backend, "compile", fail if when == "compile" else lambda *args, **options: made)
+    found = outcome(all_cases["abs"])
+    assert (found.state, str(error) in found.why[0]) == (WRONG, True)
+    monkeypatch.setattr(runner, "load_model_tests", lambda kind: [all_cases["abs"]] if kind == "node" else [])
+    result = by_onnx()
+    assert (len(result.failures) + len(result.errors)) == 1
+
+
+def test_what_is_not_supported_is_refused():
+    for name, words in (("test_regex_full_match_basic", "RegexFullMatch"), ("test_equal_string", "element type string"),
+                        ("test_ai_onnx_ml_array_feature_extractor", "")):
+        for case in cases([name]):
+            found = outcome(case)
+            assert (found.state, words in " ".join(found.why)) == (UNSUPPORTED if words else PASSED, True), found
 
 
 def test_the_page_counts_the_tests_and_says_what_they_need():

@@ -16,6 +16,10 @@ class ElementTypeError(ModelError):
     """A tensor of an element type that vtakit does not have."""
 
 
+class OperatorSetError(ModelError):
+    """A model of an operator set that vtakit does not read."""
+
+
 class LaterError(ModelError):
     """A fact that only a run has, and compilation of a whole model needs: a size, a value that decides shapes, a trip count.
 

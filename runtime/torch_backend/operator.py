@@ -83,7 +83,7 @@ def _schema(name: str, define: Define) -> str:
 def _literal(name: str, attr: Parameter) -> str:
     """Return the default of an attribute as PyTorch's schemas have it."""
     given = attr.default
-    if isinstance(given, float) and not isfinite(given) or isinstance(given, int) and not -(1 << 63) <= given < 1 << 63:
+    if not (isfinite(given) if isinstance(given, float) else isinstance(given, str) or -(1 << 63) <= given < 1 << 63):
         raise OperatorError(f"torch_operator({name!r}): attribute {attr.name!r} has the default {given}, which PyTorch's schemas "
                             "do not have: give a finite number of 64 bits, or no default and an annotation")
     if not isinstance(given, str):

@@ -19,7 +19,7 @@ from vtakit.base.limits import (
 )
 from vtakit.base.process import endings_noted
 from vtakit.base.reading import read_bytes
-from vtakit.compiler.frontend.errors import ModelError, OpenShapeError
+from vtakit.compiler.frontend.errors import ModelError, OpenShapeError, OperatorSetError
 from vtakit.compiler.frontend.onnx.external import check_external, fill_attributes, folder_of, without_data
 from vtakit.compiler.frontend.onnx.kinds import kind_of
 from vtakit.compiler.frontend.onnx.tidied import tidied
@@ -160,7 +160,7 @@ def _line(error: BaseException) -> str:
 def opset_versions(proto: "onnx.ModelProto", name: str) -> dict[str, int]:
     """The version of each operator set that a model uses; ONNX's own is "".
 
-    Raises ModelError for a set that is older than 7, or newer than the onnx package knows.
+    Raises OperatorSetError for a set that is older than 7, or newer than the onnx package knows.
     """
     import onnx
 
@@ -169,7 +169,7 @@ def opset_versions(proto: "onnx.ModelProto", name: str) -> dict[str, int]:
     version = found.get("", newest)
     if not OLDEST_OPSET <= version <= newest:
         cure = "convert it with onnx.version_converter" if version < OLDEST_OPSET else "install a newer onnx package"
-        raise ModelError(f"the model {name!r} uses opset {version}; vtakit reads {OLDEST_OPSET} to {newest}: {cure}")
+        raise OperatorSetError(f"the model {name!r} uses opset {version}; vtakit reads {OLDEST_OPSET} to {newest}: {cure}")
     return found
 
 
