@@ -11,7 +11,6 @@ padded to a power of two, so that few sizes are compiled, all of them before the
 
 import argparse
 import asyncio
-import statistics
 import sys
 import time
 from collections.abc import AsyncIterator
@@ -29,7 +28,7 @@ class FullError(Exception):
     """More samples wait than the queue holds."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Request:
     """Samples that wait for a run, and where their results go."""
 
@@ -40,6 +39,11 @@ class Request:
     def size(self) -> int:
         """The number of samples."""
         return len(next(iter(self.samples.values())))
+
+    @property
+    def form(self) -> dict[str, Any]:
+        """Shapes and types of one sample, which all samples of a batch share."""
+        return {name: (array.shape[1:], array.dtype) for name, array in self.samples.items()}
 
 
 class Batcher:
@@ -52,7 +56,7 @@ class Batcher:
     def __init__(self, session: vtakit.InferenceSession, *, most: int = 8, wait_ms: float = 2.0, queued: int = 64) -> None:
         self.session, self.most, self.wait_s, self.queued = session, most, wait_ms / 1000, queued
         self.names = [each.name for each in session.get_outputs()]
-        self.batches: list[int] = []
+        self.batches = self.samples = 0  # that have run
         self._waiting: list[Request] = []
         self._arrived = asyncio.Event()
         self._thread = ThreadPoolExecutor(1)  # a run uses the processor's threads itself
@@ -62,7 +66,7 @@ class Batcher:
         size = 1
         while size < 2 * self.most:
             count = min(size, self.most)
-            self._run({each.name: np.zeros((count, *each.shape[1:]), _kind(each)) for each in self.session.get_inputs()})
+            self._padded({each.name: np.zeros((count, *each.shape[1:]), _kind(each)) for each in self.session.get_inputs()})
             size *= 2
 
     async def submit(self, samples: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
@@ -70,7 +74,7 @@ class Batcher:
         request = Request(samples, asyncio.get_running_loop().create_future())
         if request.size > self.most:
             raise ValueError(f"{request.size} samples in one request; at most {self.most}")
-        if sum(each.size for each in self._waiting) + request.size > self.queued:
+        if self._size() + request.size > self.queued:
             raise FullError
         self._waiting.append(request)
         self._arrived.set()
@@ -83,7 +87,7 @@ class Batcher:
             if not self._waiting:
                 await self._arrived.wait()
             deadline = time.monotonic() + self.wait_s
-            while sum(each.size for each in self._waiting) < self.most and (left := deadline - time.monotonic()) > 0:
+            while self._size() < self.most and (left := deadline - time.monotonic()) > 0:
                 self._arrived.clear()
                 try:
                     await asyncio.wait_for(self._arrived.wait(), left)
@@ -91,17 +95,31 @@ class Batcher:
                     break
             await self._answer(self._taken())
 
+    def _size(self) -> int:
+        """Return the number of samples that wait; requests whose clients have gone are dropped."""
+        self._waiting = [each for each in self._waiting if not each.result.done()]
+        return sum(each.size for each in self._waiting)
+
     def _taken(self) -> list[Request]:
+        """Take a batch from the queue: requests like the first, as many as fit."""
         taken: list[Request] = []
-        while self._waiting and sum(each.size for each in taken) + self._waiting[0].size <= self.most:
-            taken.append(self._waiting.pop(0))
+        left = self.most if self._size() else 0
+        for each in self._waiting:
+            if each.form == self._waiting[0].form:
+                if each.size > left:
+                    break
+                left -= each.size
+                taken.append(each)
+        self._waiting = [each for each in self._waiting if each not in taken]
         return taken
 
     async def _answer(self, taken: list[Request]) -> None:
-        batch = {name: np.concatenate([each.samples[name] for each in taken]) for name in taken[0].samples}
-        self.batches.append(sum(each.size for each in taken))
+        if not taken:
+            return
+        self.batches += 1
+        self.samples += sum(each.size for each in taken)
         try:
-            made = await asyncio.get_running_loop().run_in_executor(self._thread, self._run, batch)
+            made = await asyncio.get_running_loop().run_in_executor(self._thread, self._run, taken)
         except Exception as error:  # the error is that of every request of the batch
             for each in taken:
                 if not each.result.done():
@@ -113,7 +131,10 @@ class Batcher:
                 each.result.set_result({name: made[name][at:at + each.size] for name in made})
             at += each.size
 
-    def _run(self, batch: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    def _run(self, taken: list[Request]) -> dict[str, np.ndarray]:
+        return self._padded({name: np.concatenate([each.samples[name] for each in taken]) for name in taken[0].samples})
+
+    def _padded(self, batch: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
         """Run a batch, padded by zeros to a power of two."""
         count = len(next(iter(batch.values())))
         size = min(1 << (count - 1).bit_length(), self.most)
@@ -166,7 +187,7 @@ def application(batcher: Batcher) -> Any:
 
     @app.get("/health")
     async def health() -> dict[str, Any]:
-        return {"batches": len(batcher.batches), "samples": sum(batcher.batches)}
+        return {"batches": batcher.batches, "samples": batcher.samples}
 
     return app
 
@@ -190,7 +211,7 @@ async def load_test(batcher: Batcher, requests: int, clients: int) -> None:
     worker.cancel()
     p50, p99 = (sorted(seconds)[int(len(seconds) * share)] * 1e3 for share in (0.5, 0.99))
     print(f"{clients} clients: {rate:.0f} requests a second, latency {p50:.1f} ms (99 %: {p99:.1f} ms), "
-          f"{statistics.mean(batcher.batches):.1f} samples a batch")
+          f"{batcher.samples / batcher.batches:.1f} samples a batch")
 
 
 def main() -> int:

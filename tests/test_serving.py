@@ -2,6 +2,7 @@
 
 import asyncio
 import sys
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -41,15 +42,24 @@ async def gathered(batcher: Any, arrays: list[np.ndarray]) -> list[Any]:
     return found
 
 
+def sizes_of_batches(batcher: Any) -> list[int]:
+    """Note the number of samples of each batch that runs from now on."""
+    found: list[int] = []
+    run = batcher._run
+    batcher._run = lambda taken: found.append(sum(each.size for each in taken)) or run(taken)
+    return found
+
+
 def test_concurrent_requests_share_batches_and_get_their_own_results(session):
     batcher = serving.Batcher(session, most=8, wait_ms=20)
     batcher.warm()
+    sizes = sizes_of_batches(batcher)
     given = [samples(1 + at % 3, at) for at in range(20)]
     for got, x in zip(asyncio.run(gathered(batcher, given)), given, strict=True):
         np.testing.assert_allclose(got["y"], wanted(x), rtol=1e-5, atol=1e-6)
-    assert max(batcher.batches) > 3
-    assert max(batcher.batches) <= 8
-    assert sum(batcher.batches) == sum(len(x) for x in given)
+    assert max(sizes) > 3
+    assert max(sizes) <= 8
+    assert (batcher.batches, batcher.samples) == (len(sizes), sum(sizes)) == (len(sizes), sum(len(x) for x in given))
 
 
 def test_a_full_queue_and_too_many_samples_are_refused(session):
@@ -63,6 +73,44 @@ def test_an_error_of_a_run_is_that_of_its_requests(session):
     batcher = serving.Batcher(session, most=4)
     bad, _ = asyncio.run(gathered(batcher, [np.zeros((2, 4), np.float32), np.zeros((1, 4), np.float32)]))
     assert isinstance(bad, VtakitError)
+
+
+def test_requests_of_several_widths_and_types_run_apart_and_the_worker_goes_on(session):
+    batcher = serving.Batcher(session, most=8, wait_ms=20)
+    widths = [samples(1, 0), np.zeros((1, 4), np.float32), samples(2, 1), samples(1, 2).astype(float), samples(1, 3)]
+
+    async def requests() -> list[Any]:
+        found = await gathered(batcher, widths)
+        return [*found, *await gathered(batcher, [samples(3, 4)])]
+
+    found = asyncio.run(asyncio.wait_for(requests(), 60))
+    for at, x in ((0, widths[0]), (2, widths[2]), (4, widths[4]), (5, samples(3, 4))):
+        np.testing.assert_allclose(found[at]["y"], wanted(x), rtol=1e-5, atol=1e-6)
+    assert all(isinstance(found[at], VtakitError) for at in (1, 3))
+
+
+def test_an_error_while_a_batch_is_put_together_is_that_of_its_requests(session, monkeypatch):
+    batcher = serving.Batcher(session)
+    monkeypatch.setattr(serving, "np", SimpleNamespace(concatenate=lambda arrays: 1 / 0))
+    found = asyncio.run(asyncio.wait_for(gathered(batcher, [samples(1, 0), samples(2, 1)]), 60))
+    assert [type(each) for each in found] == [ZeroDivisionError] * 2
+
+
+def test_requests_of_clients_that_have_gone_do_not_run_and_take_no_place(session):
+    batcher = serving.Batcher(session, most=4, queued=4)
+    sizes = sizes_of_batches(batcher)
+
+    async def requests() -> Any:
+        gone = [asyncio.create_task(batcher.submit({"x": samples(2, at)})) for at in range(2)]
+        await asyncio.sleep(0)
+        for each in gone:
+            each.cancel()
+        await asyncio.gather(*gone, return_exceptions=True)
+        return await gathered(batcher, [samples(3, 7)])
+
+    (got,) = asyncio.run(asyncio.wait_for(requests(), 60))
+    np.testing.assert_allclose(got["y"], wanted(samples(3, 7)), rtol=1e-5, atol=1e-6)
+    assert sizes == [3]
 
 
 def test_the_load_test_prints_what_it_measured(session, tmp_path, monkeypatch, capsys):
