@@ -182,7 +182,7 @@ def _sparse_level(segments: list[int], indices: list[int]) -> Any:
 
 
 def truth(data: bytes, inputs: Mapping[int, Array]) -> list[Array]:
-    """What LiteRT's interpreter makes of a model, without delegates; inputs by number of the tensor."""
+    """Return the outputs of LiteRT's interpreter, without delegates; inputs by number of the tensor."""
     from ai_edge_litert.interpreter import Interpreter, OpResolverType
 
     there = Interpreter(model_content=data, experimental_op_resolver_type=OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES)

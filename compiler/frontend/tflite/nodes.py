@@ -131,9 +131,9 @@ class TfliteNode:
         self.tensors.pairs[self.operator.outputs[0]] = (real, imaginary)
 
     def moves(self, *at: int) -> tuple[Callable[..., Value], Callable[..., None]]:
-        """How a node that only moves elements takes operands and sets results.
+        """Return functions by which a node that only moves elements reads an operand and sets its result.
 
-        As stored, where all are quantized alike; else as real numbers.
+        They take elements as they are stored, where all are quantized alike; else as real numbers.
         """
         result = self.result()
         alike = all(_quantization(self.tensor(each)) == _quantization(result) for each in at)

@@ -44,10 +44,10 @@ def label_encode(x: Tensor, keys: Tensor, values: Tensor, default: Tensor) -> Te
 
 @operator("count_ngrams", kind=Kind.OPAQUE)
 def count_ngrams(x: Tensor, grams: Tensor, lengths: Tensor, *, max_skip: int = 0) -> Tensor:
-    """How often runs of numbers are in sequences [B, L], with up to so many numbers left out between two of them.
+    """Count n-grams in sequences [B, L], with up to `max_skip` numbers left out between two of a gram.
 
-    grams   : [G, N], each run in the first of its N numbers        lengths : int32 [G], how long each is
-    A run of one number is counted once, not for each number of skips. Source: ONNX TfIdfVectorizer. In float32 [B, G].
+    grams   : [G, N], each gram in the first of its N numbers        lengths : int32 [G], of each gram
+    A gram of one number is counted once, not for each number of skips. Source: ONNX TfIdfVectorizer. In float32 [B, G].
     """
     same_dtype("count_ngrams", x, grams)
     if x.ndim != 2 or grams.ndim != 2 or dims(lengths) != dims(grams)[:1] or max_skip < 0:

@@ -76,7 +76,7 @@ def test_groups_are_convolutions_of_few_channels(channels, groups, stride):
 
 @pytest.mark.parametrize(("channels", "groups", "stride"), [(120, 5, 1), (72, 3, 2), (80, 2, 1), (112, 7, 1)])
 def test_groups_that_fit_no_blocks_go_through_others(channels, groups, stride):
-    """Of 24, 40 and 16 channels: filters that lie together read those of two groups, in blocks of their own; a residual too."""
+    """Groups of 24, 24, 40 and 16 channels: a block of filters reads the blocks of two groups; a residual is added too."""
     net = Integers(seed=4)
     x = net.conv(net.input(1, 5, 6, 6), channels, 1)
     y = net.conv(x, channels, 3, stride, groups=groups)

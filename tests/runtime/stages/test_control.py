@@ -292,7 +292,7 @@ def test_profiles_and_files_of_loops(tmp_path):
 
 @pytest.mark.parametrize("seed", range(40))
 def test_operators_in_numpy_are_those_that_are_compiled(seed):
-    """Of random operands that fit; the compiled form takes what decides shapes as constants."""
+    """The operands are random; the compiled form takes what decides shapes as constants."""
     rng = np.random.default_rng(seed)
     op = ["Slice", "Pad", "Reshape", "Expand", "Tile", "Squeeze", "Unsqueeze", "Split", "Trilu", "Range"][seed % 10]
     x, operands, attrs, outputs = CASES[op](rng)

@@ -99,7 +99,7 @@ def tensor_scatter(n: OnnxNode) -> Value:
 
 @converts("TfIdfVectorizer")
 def ngrams(n: OnnxNode) -> Value:
-    """How often runs of numbers are in sequences, by TF, IDF or TFIDF; runs of strings are not read."""
+    """Count n-grams of integers in sequences, weighted by TF, IDF or TFIDF; n-grams of strings are refused."""
     pool = n.attr("pool_int64s")
     if pool is None:
         raise n.unsupported("of strings")
