@@ -32,7 +32,10 @@ FILE_VERSION = 1
 
 
 def dump(source: OpenSource, modules: Sequence[Module]) -> bytes:
-    """Return the bytes of a module file."""
+    """Return the bytes of a module file. Raises PackageError if the code of two parts has one key."""
+    if len({module.key for module in modules}) < len(modules):
+        raise PackageError(f"model {source.name!r} is not saved: the code of two of its parts has one key, and a loaded file would "
+                           "run one in place of the other; this is an error in vtakit")
     images = {key: data for key, data in source.stored.items()}
     images |= {module.key: dump_image(module.image, graph=False) for module in modules}
     header = {

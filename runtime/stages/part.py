@@ -37,27 +37,38 @@ Compile = Callable[[Part, Mapping[str, TensorType], Mapping[str, Array], bytes],
 class Maker:
     """Makes what runs out of a plan.
 
-    compile : a part, types of inputs, those that are constants, and what tells this apart from every other, to a module
+    compile : a part, types of inputs, those that are constants, and the identity of part and sizes, to a module
+
+    Stages have a path, such as "/2.body/0": numbers of stages and names of subgraphs. Node names do not identify a part: branches
+    may have equal nodes, and constants of equal names with other elements.
     """
 
     def __init__(self, plan: Plan, compile: Compile) -> None:
         self.plan, self.compile = plan, compile
         self.version = plan.versions.get("", 1)
 
-    def block(self, block: Block, *, main: bool = False) -> RunningBlock:
+    def block(self, block: Block, path: str = "", *, main: bool = False) -> RunningBlock:
         """Return a block as it runs."""
         stable = frozenset(block.inputs if main else block.captured)
-        return RunningBlock(block, self.stages(block.stages, stable), Constants(block.scope))
+        return RunningBlock(block, self.stages(block.stages, stable, path), Constants(block.scope))
 
-    def stages(self, stages: Sequence[Part | Step], stable: frozenset[str]) -> tuple[Running, ...]:
-        """Return stages as they run; `stable` are names of values that change seldom."""
-        return tuple([CompiledPart(each, self, stable) if isinstance(each, Part) else self._step(each) for each in stages])
+    def stages(self, stages: Sequence[Part | Step], stable: frozenset[str], path: str) -> tuple[Running, ...]:
+        """Return stages as they run.
 
-    def _step(self, step: Step) -> Running:
+        stable : names of values that change seldom
+        path   : that of the block or part which the stages are of
+        """
+        return tuple([
+            CompiledPart(each, self, stable, f"{path}/{at}") if isinstance(each, Part) else self._step(each, f"{path}/{at}")
+            for at, each in enumerate(stages)
+        ])
+
+    def _step(self, step: Step, path: str) -> Running:
         constants = Constants(step.scope)
         if domain_of(step.node) or step.node.op_type not in CONTROL:
             return HostStep(step, self.version, constants)
-        return ControlStep(step, self.version, constants, {name: self.block(block) for name, block in step.blocks.items()})
+        blocks = {name: self.block(block, f"{path}.{name}") for name, block in step.blocks.items()}
+        return ControlStep(step, self.version, constants, blocks)
 
 
 def _bytes_of(module: Module) -> int:
@@ -72,8 +83,8 @@ class CompiledPart:
     kept   : its modules
     """
 
-    def __init__(self, part: Part, maker: Maker, stable: frozenset[str]) -> None:
-        self.part, self.frees, self._maker, self._stable = part, part.frees, maker, stable
+    def __init__(self, part: Part, maker: Maker, stable: frozenset[str], path: str) -> None:
+        self.part, self.frees, self._maker, self._stable, self._path = part, part.frees, maker, stable, path
         self.values: tuple[str, ...] = ()
         self.inner: tuple[Running, ...] = ()
         self.kept: Kept[Module] = Kept(MOST_KEPT, _bytes_of, memory_bytes() // 2)
@@ -119,7 +130,7 @@ class CompiledPart:
                 what = "an empty optional" if value is None else "a sequence"
                 raise ModelError(f"the value {name!r} is {what}, and what reads it takes tensors")
             types[name] = value if isinstance(value, TensorType) else TensorType(value.shape, dtype(value.dtype))
-        digest = hashlib.sha256(repr((self.part.inputs, self.part.outputs, values, key)).encode())
+        digest = hashlib.sha256(repr((self._path, self.part.inputs, self.part.outputs, values, key)).encode())
         for node in self.part.nodes:
             digest.update(node.SerializeToString(deterministic=True))
         return self._maker.compile(self.part, types, {name: env[name] for name in values}, digest.digest())
@@ -169,4 +180,4 @@ class CompiledPart:
 
     def _cut(self, nodes: "Sequence[onnx.NodeProto]", **how: Any) -> None:
         stages = self._maker.plan.cut(nodes, self.part.scope, self.part.outputs, **how)
-        self.inner = self._maker.stages(stages, self._stable)
+        self.inner = self._maker.stages(stages, self._stable, self._path)

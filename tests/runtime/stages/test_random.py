@@ -19,10 +19,20 @@ def session(proto):
 
 
 @pytest.mark.parametrize("seed", range(SEEDS))
-def test_random_models_agree_with_onnxruntime(seed):
+def test_random_models_agree_with_onnxruntime_before_and_after_a_file(seed, tmp_path):
     proto, sets = random_model(seed)
     module = vtakit.compile(proto, shapes=opened(sets[0]), cache=False)
     truth = session(proto)
+    compare(module, truth, sets)
+    path = tmp_path / "net.vtak"
+    module.save(path)
+    loaded = vtakit.load(path)
+    compare(loaded, truth, sets)
+    assert len(loaded.modules) == len(loaded.source.stored), "its runs take the code in the file"
+
+
+def compare(module, truth, sets):
+    """Compare results of a module with those of onnxruntime."""
     for inputs in sets:
         try:
             wanted = truth.run(None, inputs)
