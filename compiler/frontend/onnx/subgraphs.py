@@ -11,14 +11,18 @@ if TYPE_CHECKING:
 
 
 def inlined(node: "onnx.NodeProto", body: Body) -> "list[onnx.NodeProto]":
-    """Return the nodes of a function that stands for a node, with the names of the node's own values."""
+    """Return the nodes of a function that stands for a node, with the names of the node's own values.
+
+    Values inside are named after the node's first output: values of a graph have different names, nodes need not.
+    """
     prefix = f"{name_of(node)}/"
+    values = f"{next(filter(None, node.output), name_of(node))}/"
     names = dict.fromkeys(body.inputs, "")
     names.update(zip(body.inputs, node.input, strict=False))
     names.update({inner: outer for inner, outer in zip(body.outputs, node.output, strict=False) if outer})
 
     def rename(word: str) -> str:
-        return word and names.setdefault(word, prefix + word)
+        return word and names.setdefault(word, values + word)
 
     return [_renamed(each, rename, prefix) for each in body.nodes]
 

@@ -5,7 +5,7 @@ import pickle
 import numpy as np
 import onnx
 import pytest
-from onnx import helper, numpy_helper
+from onnx import helper, numpy_helper, parser
 from support import raises
 
 import vtakit
@@ -68,6 +68,27 @@ def test_branches_of_equal_names_stay_apart_on_disk(nested, tmp_path, monkeypatc
         check(vtakit.compile(siblings(nested)), nested)
     monkeypatch.setattr(kept_models, "keep", lambda *_: pytest.fail("compiles"))
     check(vtakit.compile(siblings(nested)), nested)
+
+
+def test_functions_that_nodes_of_one_name_call_keep_their_own_values():
+    """Both have a constant `c`, of another value, and are inlined for the sequence in them."""
+    proto = parser.parse_model("""
+        <ir_version: 9, opset_import: ["" : 17, "own" : 1]>
+        g (float[n] x) => (float[n] y) {
+            a = own.scaled <w: float = 0.5> (x)
+            y = own.scaled <w: float = -1.0> (a)
+        }
+        <domain: "own", opset_import: ["" : 17]>
+        scaled <w> (x) => (y) {
+            c = Constant <value_float: float = @w> ()
+            m = Mul (x, c)
+            s = SplitToSequence (m)
+            y = ConcatFromSequence <axis = 0> (s)
+        }
+    """)
+    for node in proto.graph.node:
+        node.name = "same"
+    np.testing.assert_array_equal(vtakit.compile(proto, cache=False).run({"x": X})["y"], X * np.float32(-0.5))
 
 
 def test_parts_that_one_key_stands_for_are_not_saved(monkeypatch):
