@@ -156,5 +156,13 @@ def parts_of(stages: Sequence[Running]) -> Iterator[Running]:
 
 
 def as_flag(value: Any) -> bool:
-    """Return a condition as True or False."""
-    return bool(np.asarray(value).reshape(-1)[0])
+    """Return a condition as True or False. Raises ValueError if it has no element."""
+    return bool(first_of(value, "the condition"))
+
+
+def first_of(value: Any, what: str) -> Any:
+    """Return the first element of an operand. Raises ValueError, which calls it `what`, if there is none."""
+    array = np.asarray(value)
+    if not array.size:
+        raise ValueError(f"{what} has the shape {list(array.shape)}, and no element")
+    return array.reshape(-1)[0]

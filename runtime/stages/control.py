@@ -5,18 +5,20 @@ from typing import Any
 
 import numpy as np
 
+from vtakit.base.text import counted
 from vtakit.compiler.frontend.errors import ModelError
 from vtakit.compiler.frontend.onnx.kinds import kind_of
 from vtakit.compiler.frontend.onnx.order import Step
 from vtakit.compiler.graph.builder import numpy_dtype
-from vtakit.runtime.stages.blocks import Constants, Env, Fitting, Running, RunningBlock, Watch, as_flag, attributes
+from vtakit.runtime.stages.blocks import Constants, Env, Fitting, Running, RunningBlock, Watch, as_flag, attributes, first_of
 from vtakit.runtime.target import Array
 
 
 class ControlStep:
     """A node with subgraphs.
 
-    inner : their stages
+    inner   : their stages
+    fitting : around what reads operands and slices or stacks them, and not around runs of the subgraphs
     """
 
     def __init__(self, step: Step, version: int, constants: Constants, blocks: Mapping[str, RunningBlock]) -> None:
@@ -24,6 +26,7 @@ class ControlStep:
         self.inputs, self.outputs = tuple(step.node.input), tuple(step.node.output)
         self.attrs = attributes(step.node)
         self.constants, self.blocks = constants, dict(blocks)
+        self.fitting = Fitting(step.name, self.op)
         self.inner: tuple[Running, ...] = tuple([stage for block in blocks.values() for stage in block.stages])
 
     def block(self, name: str) -> RunningBlock:
@@ -38,24 +41,49 @@ class ControlStep:
         results = _RUN[self.op](self, operands, env, watch)
         env.update({name: made for name, made in zip(self.outputs, results, strict=False) if name})
 
+    def body(self, takes: int, makes: int) -> RunningBlock:
+        """Return the subgraph that runs several times. Raises ModelError unless it fits.
+
+        takes : number of its inputs
+        makes : number of outputs that it has at least
+        """
+        found = self.block("body")
+        if len(found.block.inputs) != takes or len(found.block.outputs) < makes:
+            raise self.wrong(f"its body has {counted(len(found.block.inputs), 'input')} and "
+                             f"{counted(len(found.block.outputs), 'output')}; with these operands it takes {takes}, and makes "
+                             f"{makes} or more")
+        return found
+
+    def scanned(self, operands: int) -> int:
+        """Return the number of scanned inputs. Raises ModelError if the node does not say it, or has fewer operands."""
+        count = self.attrs.get("num_scan_inputs")
+        if not isinstance(count, int) or not 1 <= count <= operands:
+            raise self.wrong(f"num_scan_inputs is {count}, and the node has {counted(operands, 'operand')}: it takes 1 to {operands}"
+                             if operands else "it has no operands")
+        return count
+
     def wrong(self, why: str) -> ModelError:
         """Return the error for operands that do not fit."""
         return ModelError(f"node {self.name!r} ({self.op}): {why}")
 
 
 def _branch(step: ControlStep, operands: Sequence[Any], env: Env, watch: Watch | None) -> list[Any]:
-    block = step.block("then_branch" if as_flag(operands[0]) else "else_branch")
+    with step.fitting:
+        chosen = as_flag(operands[0])
+    block = step.block("then_branch" if chosen else "else_branch")
     return block.run(block.captured(env, step.constants), watch)
 
 
 def _loop(step: ControlStep, operands: Sequence[Any], env: Env, watch: Watch | None) -> list[Any]:
     """Run the body until the trip count or the condition ends it; values that it carries are passed on, not copied."""
-    body = step.block("body")
     trips, going = (*operands[:2], None, None)[:2]
-    limit = None if trips is None else int(np.asarray(trips).reshape(-1)[0])
-    more = True if going is None else as_flag(going)
+    with step.fitting:
+        limit = None if trips is None else int(first_of(trips, "the trip count"))
+        more = True if going is None else as_flag(going)
     carried = list(operands[2:])
-    count, names = len(carried), body.block.inputs
+    count = len(carried)
+    body = step.body(2 + count, 1 + count)
+    names = body.block.inputs
     captured = body.captured(env, step.constants)
     collected: list[list[Array]] = [[] for _ in body.block.outputs[1 + count:]]
     trip = 0
@@ -63,7 +91,9 @@ def _loop(step: ControlStep, operands: Sequence[Any], env: Env, watch: Watch | N
         inner = {**captured, names[0]: np.array(trip, np.int64), names[1]: np.array(True)}
         inner.update(zip(names[2:], carried, strict=True))
         more_, *made = body.run(inner, watch)
-        carried, more = made[:count], as_flag(more_)
+        carried = made[:count]
+        with step.fitting:
+            more = as_flag(more_)
         for each, value in zip(collected, made[count:], strict=True):
             each.append(value)
         trip += 1
@@ -73,7 +103,7 @@ def _loop(step: ControlStep, operands: Sequence[Any], env: Env, watch: Watch | N
 def _stacked(step: ControlStep, body: RunningBlock, at: int, parts: Sequence[Array], axis: int) -> Array:
     """Return the results of all trips along a new axis; without any, of the shape that the body declares for one."""
     if parts:
-        with Fitting(step.name, step.op):
+        with step.fitting:
             found: Array = np.stack(parts, axis)
         return found
     info = body.block.infos[at].type.tensor_type
@@ -85,15 +115,16 @@ def _stacked(step: ControlStep, body: RunningBlock, at: int, parts: Sequence[Arr
 def _scan(step: ControlStep, operands: Sequence[Any], env: Env, watch: Watch | None) -> list[Any]:
     if step.version < 9:
         return _scan_of_batches(step, operands, env, watch)
-    count = step.attrs["num_scan_inputs"]
+    count = step.scanned(len(operands))
     states, given = operands[:len(operands) - count], operands[len(operands) - count:]
-    outputs = len(step.block("body").block.outputs) - len(states)
+    body = step.body(len(operands), len(states))
+    outputs = len(body.block.outputs) - len(states)
     axes = _numbers(step, "scan_input_axes", count)
     ways = _numbers(step, "scan_input_directions", count)
-    made = _scanned(step, states, [np.moveaxis(x, axis, 0) for x, axis in zip(given, axes, strict=True)], ways,
-                    _numbers(step, "scan_output_directions", outputs), env, watch)
+    with step.fitting:
+        moved = [np.moveaxis(x, axis, 0) for x, axis in zip(given, axes, strict=True)]
+    made = _scanned(step, states, moved, ways, _numbers(step, "scan_output_directions", outputs), env, watch)
     out_axes = _numbers(step, "scan_output_axes", outputs)
-    body = step.block("body")
     return made[0] + [_stacked(step, body, len(states) + at, parts, axis)
                       for at, (parts, axis) in enumerate(zip(made[1], out_axes, strict=True))]
 
@@ -114,7 +145,8 @@ def _scanned(
     given : the tensors that are scanned, along their first axis
     """
     body = step.block("body")
-    lengths = {len(x) for x in given}
+    with step.fitting:
+        lengths = {len(x) for x in given}
     if len(lengths) > 1:
         raise step.wrong(f"its scanned inputs have different lengths, {sorted(lengths)}")
     captured, names, count = body.captured(env, step.constants), body.block.inputs, len(states)
@@ -131,31 +163,34 @@ def _scanned(
 
 def _scan_of_batches(step: ControlStep, operands: Sequence[Any], env: Env, watch: Watch | None) -> list[Any]:
     """Scan of operator set 8: each element of the batch by itself, with its own length; results are filled up with zeros."""
-    lengths, *rest = operands
-    count = step.attrs["num_scan_inputs"]
+    lengths, *rest = operands or (None,)
+    count = step.scanned(len(rest))
     states, given = rest[:len(rest) - count], rest[len(rest) - count:]
-    body = step.block("body")
+    body = step.body(len(rest), len(states))
     outputs = len(body.block.outputs) - len(states)
     ways = _numbers(step, "directions", count)
-    batch, longest = given[0].shape[:2]
-    ends = [longest] * batch if lengths is None else [int(each) for each in lengths.reshape(-1)]
+    with step.fitting:
+        batch, longest = given[0].shape[:2]
+        ends = [longest] * batch if lengths is None else [int(each) for each in lengths.reshape(-1)]
     last: list[list[Any]] = [[] for _ in states]
     made: list[list[Array]] = [[] for _ in range(outputs)]
     for at in range(batch):
-        begin, slices = [state[at, ...] for state in states], [x[at, :ends[at]] for x in given]
+        with step.fitting:
+            begin, slices = [state[at, ...] for state in states], [x[at, :ends[at]] for x in given]
         found, parts = _scanned(step, begin, slices, ways, (0,) * outputs, env, watch)
         for each, value in zip(last, found, strict=True):
             each.append(value)
         for number, (each, several) in enumerate(zip(made, parts, strict=True)):
             whole = _stacked(step, body, len(states) + number, several, 0)
             each.append(np.concatenate([whole, np.zeros((longest - len(whole), *whole.shape[1:]), whole.dtype)]))
-    with Fitting(step.name, step.op):
+    with step.fitting:
         return [np.stack(each) for each in (*last, *made)]
 
 
 def _map(step: ControlStep, operands: Sequence[Any], env: Env, watch: Watch | None) -> list[Any]:
-    body = step.block("body")
-    length = len(operands[0])
+    body = step.body(len(operands), 0)
+    with step.fitting:
+        length = len(operands[0])
     if any(isinstance(each, list) and len(each) != length for each in operands):
         raise step.wrong(f"its sequences have different lengths, {[len(each) for each in operands if isinstance(each, list)]}")
     captured = body.captured(env, step.constants)
