@@ -166,12 +166,15 @@ class OpenModule(Module):
 
     def _owned(self, results: list[Any], given: Mapping[str, Any]) -> list[Any]:
         """Return results that share no memory with inputs, constants or each other."""
-        taken = [x for value in given.values() for x in (value if isinstance(value, list) else [value])]
+        return self._apart(results, [x for value in given.values() for x in (value if isinstance(value, list) else [value])])
+
+    def _apart(self, results: list[Any], taken: list[Any]) -> list[Any]:
+        """Return results that share no memory with `taken`, to which they are added."""
         found = []
         for value in results:
             each = value
             if isinstance(value, list):
-                each = self._owned(value, given)
+                each = self._apart(value, taken)
             elif value is not None:
                 array = np.asarray(value)
                 shared = any(array is x or (isinstance(x, np.ndarray) and np.may_share_memory(array, x)) for x in taken)

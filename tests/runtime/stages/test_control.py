@@ -213,6 +213,15 @@ def test_results_are_the_callers_own():
         array[...] = before
 
 
+def test_elements_of_a_sequence_share_no_memory_with_the_result_behind_it():
+    nodes = [node("Neg", ["x"], ["n"]), node("SequenceConstruct", ["n", "n"], ["s"]), node("SequenceAt", ["s", "zero"], ["a"])]
+    made = helper.make_graph(nodes, "g", [info("x", "f4", [3])], [sequence_type("s"), info("a", "f4", [3])],
+                             [numpy_helper.from_array(np.array(0), "zero")])
+    results = vtakit.compile(finished(made)).run({"x": some(3)})
+    for first, second in itertools.combinations([*results["s"], results["a"]], 2):
+        assert not np.may_share_memory(first, second)
+
+
 def test_inputs_that_decide_shapes_join_the_key():
     nodes = [node("TopK", ["x", "k"], ["v", "i"], axis=0), node("Tile", ["v", "times"], ["y"])]
     proto = model(nodes, [("x", "f4", ["n"]), ("k", "i8", [1]), ("times", "i8", [1])], [("y", "f4", ["m"]), ("i", "i8", ["q"])])
