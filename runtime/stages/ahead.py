@@ -8,7 +8,7 @@ from vtakit.base.errors import one_of
 from vtakit.compiler.frontend.errors import LaterError, ModelError
 from vtakit.compiler.graph.builder import numpy_dtype
 from vtakit.compiler.graph.ir import TensorType
-from vtakit.runtime.inputs import InputError, some_array
+from vtakit.runtime.inputs import InputError, some_array, whole
 from vtakit.runtime.stages.blocks import Env, Running
 from vtakit.runtime.stages.dims import Dim
 from vtakit.runtime.stages.part import CompiledPart
@@ -23,6 +23,7 @@ def prepare(inputs: Inputs, stages: Sequence[Running], sizes: Mapping[str, int])
             raise InputError(f"model {inputs.model!r} has no open size {word!r}; {one_of(sorted(known), word)}")
     if missing := sorted(known - sizes.keys()):
         raise InputError(f"model {inputs.model!r} needs the size {missing[0]!r} too: give prepare(…, {missing[0]}=N)")
+    sizes = {word: _checked(word, size) for word, size in sizes.items()}
     env: Env = {}
     for name, port in inputs.ports.items():
         shape = [sizes.get(_word(size), size) for size in port.sizes or (None,)]
@@ -31,6 +32,13 @@ def prepare(inputs: Inputs, stages: Sequence[Running], sizes: Mapping[str, int])
         env[name] = TensorType(tuple([size for size in shape if isinstance(size, int)]), port.kind)
     inputs.check({name: value.shape for name, value in env.items()})
     return _prepared(stages, env)
+
+
+def _checked(word: str, given: Any) -> int:
+    size = whole(given, f"prepare({word}={given!r}): give a whole number")
+    if size < 0:
+        raise InputError(f"prepare({word}={size}): a size is 0 or more")
+    return size
 
 
 def _prepared(stages: Sequence[Running], env: Env) -> bool:

@@ -119,6 +119,8 @@ class CompiledPart:
             value = env[name]
             found.append(getattr(value, "shape", None))
             if name in values:
+                if isinstance(value, TensorType):
+                    raise LaterError(f"the elements of {name!r} decide shapes, and only a run has them")
                 found.append(value.tobytes())
         return tuple(found)
 

@@ -140,6 +140,24 @@ def test_prepare_compiles_for_sizes_by_name():
         module.prepare(batch=1)
     with raises(InputError, "model 'mlp' has no open size 'sec'; did you mean 'seq'? Known: batch, seq"):
         module.prepare(batch=1, sec=2)
+    assert module.prepare(batch=np.int64(1), seq=np.int32(4))
+    assert list(module.sizes())[1:] == ["x: float32[1, 4, 16]"]
+    with raises(InputError, "prepare(seq=2.5): give a whole number, got float"):
+        module.prepare(batch=1, seq=2.5)
+    with raises(InputError, "prepare(seq='a'): give a whole number, got str"):
+        module.prepare(batch=1, seq="a")
+    with raises(InputError, "prepare(seq=-1): a size is 0 or more"):
+        module.prepare(batch=1, seq=-1)
+
+
+def test_prepare_does_not_decide_what_elements_decide():
+    nodes = [helper.make_node("Reshape", ["x", "s"], ["y"])]
+    ports = [helper.make_tensor_value_info("x", T.FLOAT, ["n"]), helper.make_tensor_value_info("s", T.INT64, [2])]
+    graph = helper.make_graph(nodes, "g", ports, [helper.make_tensor_value_info("y", T.FLOAT, [None, None])])
+    module = vtakit.compile(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9))
+    assert not module.prepare(n=4)
+    assert module.run({"x": some(4), "s": np.array([2, 2])})["y"].shape == (2, 2)
+    assert not module.prepare(n=4), "the elements of s join the sizes now"
 
 
 @pytest.mark.parametrize(("make", "message"), [
