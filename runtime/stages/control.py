@@ -58,8 +58,7 @@ class ControlStep:
         """Return the number of scanned inputs. Raises ModelError if the node does not say it, or has fewer operands."""
         count = self.attrs.get("num_scan_inputs")
         if not isinstance(count, int) or not 1 <= count <= operands:
-            raise self.wrong(f"num_scan_inputs is {count}, and the node has {counted(operands, 'operand')}: it takes 1 to {operands}"
-                             if operands else "it has no operands")
+            raise self.wrong(f"num_scan_inputs is {count}, and is a number from 1 to that of the operands, {operands}")
         return count
 
     def wrong(self, why: str) -> ModelError:
