@@ -55,8 +55,6 @@ class Module:
     InputError for a number of threads that is none.
     """
 
-    key = b""  # of a part of a model in stages: what tells it apart from every other
-
     def __init__(
         self, image: Image, device: Any = None, timeout_s: float = TIMEOUT_S, *, threads: int | None = None,
         **options: Any,
@@ -75,7 +73,7 @@ class Module:
         self._results = [(port.shape, numpy_dtype(port.dtype)) for port in image.outputs]
         self._names = [port.name for port in image.outputs]
         self._between = [placed(port.shape, numpy_dtype(port.dtype)) for port in image.between]
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._given: dict[str, Array] = {}
         self._made: dict[str, Array] = {}
 
@@ -144,6 +142,11 @@ class Module:
                 engine.run(part, placed_values)
         self._made = made = {name: array for name, (array, _) in zip(self._names, results, strict=True)}
         return made.copy()
+
+    def run_counted(self, inputs: Mapping[str, Any] | None = None) -> tuple[dict[str, Array], tuple[dict[str, int], ...]]:
+        """Run, and return the accelerator's counters of this run too, whatever other threads run meanwhile."""
+        with self._lock if self._exclusive else nullcontext():
+            return self.run(inputs), self.counters
 
     def engine(self, kind: str) -> Engine:
         """Return what runs the parts of a kind, as "cuda". Raises InputError if the model has none, or cannot run here."""

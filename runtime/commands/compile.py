@@ -51,12 +51,12 @@ def run(args: argparse.Namespace) -> int:
     from vtakit.runtime.stages.module import OpenModule
 
     module = compiled(args, _dumper(args.dump) if args.dump else None)
+    if args.dump_images is not None:
+        module.dump_images(args.dump_images)
     if args.output is not None:
         module.save(args.output, graph=not args.no_graph)
     if args.library is not None:
         module.export(args.library)
-    if args.dump_images is not None:
-        module.dump_images(args.dump_images)
     if isinstance(module, OpenModule):
         _say_open(module)
         return 0

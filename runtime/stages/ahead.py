@@ -46,11 +46,11 @@ def _prepared(stages: Sequence[Running], env: Env) -> bool:
         if not isinstance(stage, CompiledPart):
             return False
         try:
-            module = stage.module(env)
+            compiled = stage.compiled(env)
         except LaterError:
             return False
-        if module is not None:
-            env.update({port.name: TensorType(port.shape, port.dtype) for port in module.image.outputs})
+        if compiled is not None:
+            env.update({port.name: TensorType(port.shape, port.dtype) for port in compiled.module.image.outputs})
         elif not _prepared(stage.inner, env):
             return False
     return True

@@ -27,7 +27,7 @@ class Watch(Protocol):
     def begin(self) -> None:
         """A run begins."""
 
-    def part(self, part: Any, module: Any, given: Mapping[str, Array]) -> dict[str, Array]:
+    def part(self, compiled: Any, given: Mapping[str, Array]) -> dict[str, Array]:
         """Run a compiled part."""
 
     def step(self, step: "Running", env: Env) -> None:

@@ -18,26 +18,25 @@ from vtakit.base.jsons import read_json
 from vtakit.base.limits import MAX_JSON_BYTES, MAX_MEMBERS, check_limit, check_name
 from vtakit.compiler.ir.dtypes import dtype
 from vtakit.runtime.fields import number, text
-from vtakit.runtime.module import Module
 from vtakit.runtime.module_file import OPEN_MAGIC, PackageError, consistent
 from vtakit.runtime.module_file import dump as dump_image
 from vtakit.runtime.source import read_options
 from vtakit.runtime.stages.dims import Dim, described, parsed
 from vtakit.runtime.stages.ports import Inputs, OpenPort, Size
-from vtakit.runtime.stages.source import OpenSource, model_of
+from vtakit.runtime.stages.source import Compiled, OpenSource, model_of
 from vtakit.runtime.targets import find_class
 from vtakit.runtime.trailer import unsigned
 
 FILE_VERSION = 1
 
 
-def dump(source: OpenSource, modules: Sequence[Module]) -> bytes:
+def dump(source: OpenSource, modules: Sequence[Compiled]) -> bytes:
     """Return the bytes of a module file. Raises PackageError if the code of two parts has one key."""
-    if len({module.key for module in modules}) < len(modules):
-        raise PackageError(f"model {source.name!r} is not saved: the code of two of its parts has one key, and a loaded file would "
-                           "run one in place of the other; this is an error in vtakit")
+    if len({compiled.key for compiled in modules}) < len(modules):
+        raise PackageError(f"model {source.name!r} is not saved: the code of two of its parts has one key, and a loaded file "
+                           "would run one in place of the other; this is an error in vtakit")
     images = {key: data for key, data in source.stored.items()}
-    images |= {module.key: dump_image(module.image, graph=False) for module in modules}
+    images |= {compiled.key: dump_image(compiled.module.image, graph=False) for compiled in modules}
     header = {
         "vtakit": vtakit.__version__, "name": source.name,
         "target": {"name": source.target.name, **source.target.to_dict()}, "options": asdict(source.options),

@@ -19,8 +19,9 @@ from vtakit.runtime.placement import Placement
 from vtakit.runtime.profile import Profile
 from vtakit.runtime.stages.ahead import prepare, sizes_ahead, some_inputs
 from vtakit.runtime.stages.blocks import parts_of
+from vtakit.runtime.stages.owned import owned
 from vtakit.runtime.stages.part import CompiledPart, Maker
-from vtakit.runtime.stages.source import OpenSource
+from vtakit.runtime.stages.source import Compiled, OpenSource
 from vtakit.runtime.stages.totals import memory_of_all, placement_of_all, summary_of_all
 from vtakit.runtime.stages.watch import Counting, Timing
 from vtakit.runtime.target import Array, Opening, Summary, Target
@@ -75,8 +76,20 @@ class OpenModule(Module):
     @property
     def image(self) -> Never:  # type: ignore[override]
         """There is none: raises InputError."""
-        raise InputError(f"model {self.name!r} is compiled for the sizes that its runs have, and has no one image: for export, "
-                         "C, decisions and tuning compile it with shapes= (--shape) for one set of sizes")
+        raise self._without_image()
+
+    def engine(self, kind: str) -> Never:
+        """There is none: raises InputError."""
+        raise self._without_image()
+
+    def dump_images(self, folder: str | Path, inputs: Mapping[str, Any] | None = None) -> Never:
+        """Images of memory are those of one set of sizes: raises InputError."""
+        raise self._without_image()
+
+    def _without_image(self) -> InputError:
+        return InputError(f"model {self.name!r} is compiled for the sizes that its runs have, and has no one image: for export, "
+                          "C, decisions, engines, images of memory and tuning compile it with shapes= (--shape) for one set of "
+                          "sizes")
 
     @property
     def target(self) -> Target:
@@ -104,7 +117,10 @@ class OpenModule(Module):
     @property
     def modules(self) -> tuple[Module, ...]:
         """The compiled modules of all parts, those that were used last at the end."""
-        return tuple([module for part in self.parts for module in part.kept.values()])
+        return tuple([compiled.module for compiled in self._compiled()])
+
+    def _compiled(self) -> tuple[Compiled, ...]:
+        return tuple([compiled for part in self.parts for compiled in part.kept.values()])
 
     @property
     def inputs(self) -> dict[str, str]:
@@ -143,10 +159,10 @@ class OpenModule(Module):
         if part is None or part.values or part.inner or type(inputs) is not dict or len(inputs) != len(part.part.inputs):
             return None
         try:
-            module = part.kept.find(tuple([inputs[name].shape for name in part.part.inputs]))
+            compiled = part.kept.find(tuple([inputs[name].shape for name in part.part.inputs]))
         except (KeyError, AttributeError):  # what is set before, missing, or no array
             return None
-        return None if module is None else module.run(inputs)
+        return None if compiled is None else compiled.module.run(inputs)
 
     def _run(self, inputs: Mapping[str, Any] | None, watch: Any) -> dict[str, Any]:
         given = self._values(inputs)
@@ -162,27 +178,7 @@ class OpenModule(Module):
         names = self._main.block.outputs
         if self._single is not None and not self._single.inner:
             return dict(zip(names, results, strict=True))
-        return dict(zip(names, self._owned(results, given), strict=True))
-
-    def _owned(self, results: list[Any], given: Mapping[str, Any]) -> list[Any]:
-        """Return results that share no memory with inputs, constants or each other."""
-        return self._apart(results, [x for value in given.values() for x in (value if isinstance(value, list) else [value])])
-
-    def _apart(self, results: list[Any], taken: list[Any]) -> list[Any]:
-        """Return results that share no memory with `taken`, to which they are added."""
-        found = []
-        for value in results:
-            each = value
-            if isinstance(value, list):
-                each = self._apart(value, taken)
-            elif value is not None:
-                array = np.asarray(value)
-                shared = any(array is x or (isinstance(x, np.ndarray) and np.may_share_memory(array, x)) for x in taken)
-                flags = array.flags
-                each = array.copy() if shared or not flags.writeable or not flags.c_contiguous else array
-                taken.append(each)
-            found.append(each)
-        return found
+        return dict(zip(names, owned(results, given), strict=True))
 
     def prepare(self, **sizes: int) -> bool:
         """Compile for sizes by name, as far as they alone decide it; return whether that is all that a run needs.
@@ -228,6 +224,10 @@ class OpenModule(Module):
         """Return the accelerator's counters of each launch of the last run."""
         return () if self._counting is None else tuple(self._counting.last())
 
+    def run_counted(self, inputs: Mapping[str, Any] | None = None) -> tuple[dict[str, Any], tuple[dict[str, int], ...]]:
+        """Run, and return the accelerator's counters of this run too, whatever other threads run meanwhile."""
+        return self.run(inputs), self.counters
+
     def close(self) -> None:
         """Let go of the device; a later run opens it again."""
         for module in self.modules:
@@ -244,7 +244,7 @@ class OpenModule(Module):
         """Return the bytes that `save` writes."""
         from vtakit.runtime.stages.file import dump
 
-        return dump(self.source, self.modules)
+        return dump(self.source, self._compiled())
 
     def __reduce__(self) -> tuple[Any, ...]:
         """A copy or what is unpickled has no inputs and outputs yet, and opens a device of its own, of that name."""

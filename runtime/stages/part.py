@@ -20,10 +20,10 @@ from vtakit.compiler.frontend.onnx.stages import CONTROL, Plan
 from vtakit.compiler.frontend.onnx.subgraphs import domain_of, inlined
 from vtakit.compiler.graph.ir import TensorType
 from vtakit.compiler.ir.dtypes import dtype
-from vtakit.runtime.module import Module
 from vtakit.runtime.stages.blocks import Constants, Env, HostStep, Running, RunningBlock, Watch, run_stages
 from vtakit.runtime.stages.control import ControlStep
-from vtakit.runtime.stages.kept import Kept
+from vtakit.runtime.stages.kept import Budget, Kept
+from vtakit.runtime.stages.source import Compiled
 from vtakit.runtime.target import Array
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 MOST_KEPT = 32  # modules of one part
 _MOST_BYTES = 4096  # of a value that may join a key
-Compile = Callable[[Part, Mapping[str, TensorType], Mapping[str, Array], bytes], Module]
+Compile = Callable[[Part, Mapping[str, TensorType], Mapping[str, Array], bytes], Compiled]
 
 
 class Maker:
@@ -45,6 +45,7 @@ class Maker:
 
     def __init__(self, plan: Plan, compile: Compile) -> None:
         self.plan, self.compile = plan, compile
+        self.budget: Budget[Compiled] = Budget(_bytes_of, memory_bytes() // 2)  # of all parts together
         self.version = plan.versions.get("", 1)
 
     def block(self, block: Block, path: str = "", *, main: bool = False) -> RunningBlock:
@@ -71,8 +72,8 @@ class Maker:
         return ControlStep(step, self.version, constants, blocks)
 
 
-def _bytes_of(module: Module) -> int:
-    return sum(part.weights_bytes + part.code_bytes + part.arena_bytes for part in module.image.parts)
+def _bytes_of(compiled: Compiled) -> int:
+    return sum(part.weights_bytes + part.code_bytes + part.arena_bytes for part in compiled.module.image.parts)
 
 
 class CompiledPart:
@@ -87,19 +88,19 @@ class CompiledPart:
         self.part, self.frees, self._maker, self._stable, self._path = part, part.frees, maker, stable, path
         self.values: tuple[str, ...] = ()
         self.inner: tuple[Running, ...] = ()
-        self.kept: Kept[Module] = Kept(MOST_KEPT, _bytes_of, memory_bytes() // 2)
+        self.kept: Kept[Compiled] = Kept(MOST_KEPT, maker.budget)
         self._lock = Lock()
 
     def run(self, env: Env, watch: Watch | None) -> None:
         """Run the code for the sizes of the values that are there; compile it first if there is none."""
-        module = self.module(env)
-        if module is None:
+        compiled = self.compiled(env)
+        if compiled is None:
             run_stages(self.inner, env, watch)
             return
-        given = {name: env[name] for name in module.input_names}
-        env.update(module.run(given) if watch is None else watch.part(self, module, given))
+        given = {name: env[name] for name in compiled.module.input_names}
+        env.update(compiled.module.run(given) if watch is None else watch.part(compiled, given))
 
-    def module(self, env: Mapping[str, Any]) -> Module | None:
+    def compiled(self, env: Mapping[str, Any]) -> Compiled | None:
         """Return the module for the values that are there, types in place of arrays if they will do; None if the part is cut."""
         while not self.inner:
             values = self.values
@@ -108,7 +109,7 @@ class CompiledPart:
             if found is not None:
                 return found
             try:
-                return self.kept.get(key, lambda values=values, key=key: self._compiled(env, values, key))  # type: ignore[misc]
+                return self.kept.get(key, lambda values=values, key=key: self._made(env, values, key))  # type: ignore[misc]
             except LaterError as error:
                 self._refine(error, env, values)
         return None
@@ -124,7 +125,7 @@ class CompiledPart:
                 found.append(value.tobytes())
         return tuple(found)
 
-    def _compiled(self, env: Mapping[str, Any], values: tuple[str, ...], key: Hashable) -> Module:
+    def _made(self, env: Mapping[str, Any], values: tuple[str, ...], key: Hashable) -> Compiled:
         types = {}
         for name in self.part.inputs:
             value = env[name]
@@ -183,3 +184,4 @@ class CompiledPart:
     def _cut(self, nodes: "Sequence[onnx.NodeProto]", **how: Any) -> None:
         stages = self._maker.plan.cut(nodes, self.part.scope, self.part.outputs, **how)
         self.inner = self._maker.stages(stages, self._stable, self._path)
+        self.kept.clear()

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -33,6 +33,16 @@ from vtakit.runtime.tune.network import Network, covered
 
 if TYPE_CHECKING:
     import onnx
+
+
+class Compiled(NamedTuple):
+    """The module of a part for one set of sizes.
+
+    key : digest of the part's place in the model, its nodes, and the types and elements that it is compiled for
+    """
+
+    key: bytes
+    module: Module
 
 
 @dataclass(eq=False, kw_only=True)
@@ -89,13 +99,12 @@ class OpenSource:
 
     def compiled(
         self, part: Part, types: Mapping[str, TensorType], fixed: Mapping[str, Array], key: bytes, *, opening: Opening,
-    ) -> Module:
+    ) -> Compiled:
         """Return the module of a part for inputs of these types, those in `fixed` with these elements."""
         digest = sha256(key + repr(sorted((name, str(kind)) for name, kind in types.items())).encode()).digest()
         image = self._image(part, types, fixed, digest)
         module = Module(image, opening.device, opening.timeout_s, threads=opening.threads, **opening.options)
-        module.key = digest
-        return module
+        return Compiled(digest, module)
 
     def _image(
         self, part: Part, types: Mapping[str, TensorType], fixed: Mapping[str, Array], digest: bytes,

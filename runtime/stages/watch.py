@@ -6,9 +6,9 @@ from threading import local
 from typing import Any
 
 from vtakit.compiler.graph.compile import Layer
-from vtakit.runtime.module import Module
 from vtakit.runtime.report.report import Report
 from vtakit.runtime.stages.blocks import Env
+from vtakit.runtime.stages.source import Compiled
 from vtakit.runtime.target import Array
 from vtakit.runtime.timed import Timed
 
@@ -23,10 +23,10 @@ class Counting:
         """Forget what an earlier run of this thread counted."""
         self._of.found = []
 
-    def part(self, part: Any, module: Module, given: Mapping[str, Array]) -> dict[str, Array]:
+    def part(self, compiled: Compiled, given: Mapping[str, Array]) -> dict[str, Array]:
         """Run a compiled part."""
-        made = module.run(given)
-        self._of.found += module.counters
+        made, counters = compiled.module.run_counted(given)
+        self._of.found += counters
         return made
 
     def step(self, step: Any, env: Env) -> None:
@@ -57,14 +57,14 @@ class Timing:
     def begin(self) -> None:
         """Nothing is kept from an earlier run."""
 
-    def part(self, part: Any, module: Module, given: Mapping[str, Array]) -> dict[str, Array]:
+    def part(self, compiled: Compiled, given: Mapping[str, Array]) -> dict[str, Array]:
         """Time a compiled part's layers, and run it."""
-        found = module.profile(given, repeat=self.repeat)
+        found = compiled.module.profile(given, repeat=self.repeat)
         self.said = self.said or found.said
         self.launches += found.launches
         for number, timed in enumerate(found.layers):
-            self._add((id(module), number), timed.layer, timed.seconds)
-        return module.run(given)
+            self._add((compiled.key, number), timed.layer, timed.seconds)
+        return compiled.module.run(given)
 
     def step(self, step: Any, env: Env) -> None:
         """Time a step."""

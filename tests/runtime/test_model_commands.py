@@ -90,6 +90,9 @@ def test_open_sizes_are_options(files, capsys):
      "vtakit compile: vtakit.dim('n', 5, 2): no size is from 5 to 2"),
     (["compile", "net.onnx", "-o", "a.vtak", "--shape", "x=1,3,h,w", "--ahead", "z=1"],
      "vtakit compile: --ahead names 'z', which --shape does not: give --shape NAME=…,z,…"),
+    (["compile", "net.onnx", "--target", "vta", "-o", "a.vtak", "--batch", "1..8", "--dump-images", "images"],
+     ("vtakit compile: model 'net' is compiled for the sizes that its runs have, and has no one image: for export, C, decisions, "
+      "engines, images of memory and tuning compile it with shapes= (--shape) for one set of sizes")),
     (["compile", "net.onnx", "-o", "a.vtak", "--ahead", "n"], "vtakit compile: --ahead takes WORD=N,N,…, got 'n'"),
     (["compile", "net.onnx", "-o", "a.vtak", "--shape", "x=1", "--shape", "x=2"], "vtakit compile: --shape names 'x' twice"),
     (["compile", "none.onnx", "-o", "a.vtak"], "vtakit compile: cannot read the model 'none.onnx': No such file or directory"),

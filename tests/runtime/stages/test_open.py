@@ -4,7 +4,7 @@ import json
 import os
 import pickle
 import threading
-import timeit
+from contextlib import nullcontext
 
 import numpy as np
 import onnx
@@ -23,7 +23,6 @@ from vtakit.runtime.module import InputError, Module
 from vtakit.runtime.module_file import OPEN_MAGIC, PackageError
 from vtakit.runtime.stages import part as part_module
 from vtakit.runtime.stages.file import parse
-from vtakit.runtime.stages.kept import Kept
 from vtakit.runtime.stages.module import OpenModule
 from vtakit.runtime.stages.source import OpenSource
 
@@ -197,8 +196,28 @@ def test_wrong_inputs_are_told_in_a_sentence():
     with raises(InputError, "model 'mlp' takes a dict of arrays by name, such as {'x': array}, got ndarray"):
         module.run(some(1))
     with raises(InputError, "model 'mlp' is compiled for the sizes that its runs have, and has no one image: for export, C, "
-                            "decisions and tuning compile it with shapes= (--shape) for one set of sizes"):
+                            "decisions, engines, images of memory and tuning compile it with shapes= (--shape) for one set of "
+                            "sizes"):
         module.export("net.so")
+
+
+@pytest.mark.parametrize("name", [name for name in dir(Module) if not name.startswith("_")])
+def test_what_a_module_has_an_open_one_has_or_refuses(name, tmp_path):
+    """Nothing that is inherited reads what only the other has."""
+    module = vtakit.compile(mlp())
+    x = {"x": some(1, 2, 16)}
+    module.run(x)
+    arguments = {
+        "dump_images": (tmp_path / "images", x), "engine": ("cpu",), "export": (tmp_path / "net.so",), "profile": (x,),
+        "export_c": (tmp_path / "c",), "run": (x,), "run_counted": (x,), "save": (tmp_path / "net.vtak",),
+        "takes": ("x", (1, 2, 16), np.float32),
+    }
+    refused = name in ("dump_images", "engine", "export", "export_c", "image", "some_inputs")
+    with pytest.raises(InputError) if refused else nullcontext():
+        found = getattr(module, name)
+        if callable(found):
+            found(*arguments.get(name, ()))
+    assert not (tmp_path / "images").exists()
 
 
 def test_a_seen_size_still_has_its_type_checked():
@@ -248,15 +267,6 @@ def test_the_least_recently_used_goes(monkeypatch):
     assert list(module.sizes()) == ["x: float32[1, 1, 16]", "x: float32[1, 3, 16]"]
 
 
-def test_what_is_kept_is_bounded_in_bytes_too():
-    kept: Kept[int] = Kept(10, lambda value: value, 100)
-    for value in (60, 30, 50, 20):
-        assert kept.get(value, lambda value=value: value) == value
-    assert kept.values() == [30, 50, 20]
-    assert kept.get("large", lambda: 500) == 500
-    assert kept.values() == [500], "the one that is used is kept"
-
-
 def test_threads_that_need_one_compilation_wait_for_it(monkeypatch):
     made, compiled = [], OpenSource.compiled
 
@@ -280,36 +290,6 @@ def test_threads_that_need_one_compilation_wait_for_it(monkeypatch):
     assert len(made) == 3
     for x, y in zip(xs, results, strict=True):
         np.testing.assert_allclose(y, expected(x), rtol=1e-5, atol=1e-5)
-
-
-def test_what_fails_is_made_anew_and_told_to_all_who_wait():
-    kept: Kept[int] = Kept(4)
-    with pytest.raises(ZeroDivisionError):
-        kept.get("a", lambda: 1 // 0)
-    assert kept.get("a", lambda: 7) == 7 == kept.find("a")
-    assert len(kept) == 1
-    begun, go, errors = threading.Event(), threading.Event(), []
-
-    def slow():
-        begun.set()
-        go.wait(10)
-        raise ModelError("no")
-
-    def ask(make):
-        with pytest.raises(ModelError) as caught:
-            kept.get("b", make)
-        errors.append(str(caught.value))
-    first = threading.Thread(target=ask, args=(slow,))
-    first.start()
-    begun.wait(10)
-    second = threading.Thread(target=ask, args=(lambda: pytest.fail("made twice"),))
-    second.start()
-    while not kept._making:
-        pass
-    go.set()
-    first.join(10)
-    second.join(10)
-    assert errors == ["no", "no"]
 
 
 def test_a_file_has_the_graph_and_what_is_compiled(tmp_path, monkeypatch):
@@ -431,13 +411,3 @@ def test_profile_and_memory():
     assert min(module.memory.weights_bytes, module.memory.graph_bytes) >= W.nbytes
     with raises(InputError, "profile(repeat=0): a layer runs at least once"):
         module.profile({"x": some(1, 3, 16)}, repeat=0)
-
-
-def test_a_run_of_a_seen_size_costs_little():
-    """Of the module beside the one compiled for these sizes alone; a generous bound, for a busy machine."""
-    x = {"x": some(1, 3, 16)}
-    opened, fixed = vtakit.compile(mlp()), vtakit.compile(mlp(), shapes={"x": (1, 3, 16)})
-    assert type(fixed) is Module
-    opened.run(x)
-    times = [min(timeit.repeat(lambda module=module: module.run(x), number=300, repeat=15)) / 300 for module in (opened, fixed)]
-    assert times[0] - times[1] < 20e-6, times
