@@ -16,7 +16,7 @@ from vtakit.runtime.module import Module
 from vtakit.runtime.placement import check_placed
 from vtakit.runtime.signing import Trusted
 from vtakit.runtime.source import Options
-from vtakit.runtime.stages.dims import Dim, has_dims
+from vtakit.runtime.stages.dims import Dim, check_closed, dims_of
 from vtakit.runtime.stages.module import OpenModule
 from vtakit.runtime.stages.source import open_source
 from vtakit.runtime.target import Image, Opening
@@ -103,7 +103,7 @@ def compile(
     records = None if tuned is None else read_tuned(tuned)
     how: dict[str, Any] = {"tuned": records, "after": after, "progress": progress, "threads": threads, "cache": cache}
     image: Image | None = None
-    if not has_dims(shapes, batch):
+    if not dims_of(shapes, batch):
         try:
             image = whole_image(model, chosen, asked, (shapes, 1 if batch is None else batch, fixed, name), exported, **how)
         except LaterError:
@@ -142,6 +142,7 @@ def decisions(
     Raises what `compile` raises for the model, the target and the decisions.
     """
     check_words(None, integer=integer, winograd=winograd)
+    check_closed(shapes, batch, "decisions are made")
     chosen = find_target(target, config=config, system=system, isa=isa, core=core, host=host)
     asked = Options(integer=integer, winograd=winograd, precision=precision, decisions=read_decisions(decisions))
     chosen.check_options(asked)
@@ -164,6 +165,7 @@ def network(
     """
     check_threads(threads)
     check_words(None, integer=integer, winograd=winograd)
+    check_closed(shapes, batch, "a model is tuned")
     chosen = find_target(target, config=config, system=system, isa=isa, core=core, host=host)
     asked = Options(integer=integer, winograd=winograd, precision=precision, decisions=read_decisions(decisions))
     chosen.check_options(asked)

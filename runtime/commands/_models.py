@@ -18,7 +18,7 @@ from vtakit.runtime.commands._arguments import (
     memory_system,
     simulated_system,
 )
-from vtakit.runtime.commands._sizes import batch_of, read_batch, shapes_of
+from vtakit.runtime.commands._sizes import read_batch, sizes_of
 from vtakit.runtime.terminal import progress, say
 
 if TYPE_CHECKING:
@@ -60,8 +60,9 @@ def add_model(parser: argparse.ArgumentParser, *others: str, makes_code: bool = 
     parser.add_argument("--batch", type=read_batch, metavar="N",
                         help="size of a symbolic first dimension, or a range in which it stays open, as 1..64 (1, and open if "
                         "other sizes are)")
-    parser.add_argument("--ahead", action="append", default=[], metavar="WORD=N,N,…",
-                        help="values of a size that stays open to compile for at once; may be repeated")
+    if makes_code:
+        parser.add_argument("--ahead", action="append", default=[], metavar="WORD=N,N,…",
+                            help="values of a size that stays open to compile for at once; may be repeated")
     add_config(parser)
     add_system(parser)
     parser.add_argument("--isa", metavar="ISA", help=f"instructions that programs for the accelerator may use: {ISA_HELP}")
@@ -132,7 +133,7 @@ def compiled(
 
     refuse_other_files(args.model)
     target, decisions = target_of(args, host), decisions_of(args)
-    shapes, batch = shapes_of(args.shape, args.ahead), batch_of(args.batch, args.ahead)
+    shapes, batch = sizes_of(args.shape, args.batch, args.ahead)
     with progress() as bar, warnings.catch_warnings():
         warnings.simplefilter("ignore", PlacementWarning)  # `say_placement` says it
         task = bar.add_task(f"compiling {one_line(args.model.name)}", total=None)

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 
 from vtakit.base.errors import VtakitError
 from vtakit.base.text import counted, one_line
+from vtakit.runtime.commands._arguments import core_of
 from vtakit.runtime.commands._models import MODULE_SUFFIX, add_model, add_module, compiled, refuse_module_options, say_placement
 from vtakit.runtime.terminal import say
 
@@ -63,9 +64,10 @@ def _image(args: argparse.Namespace) -> "Image":
             module.dump_images(args.dump_images)
         return module.image
     given = {"--target": args.target != "llvm", "--cpu": args.cpu, "--host": args.host, "--shape": args.shape,
-             "--batch": args.batch is not None, "--config": args.config,
-             "--precision": args.precision != "float32", "--name": args.name,
-             "--machine": args.machine, "--dump-images": args.dump_images}
+             "--batch": args.batch is not None, "--ahead": args.ahead, "--config": args.config, "--system": args.system,
+             "--isa": args.isa, "--arch": args.arch, "a smaller core": core_of(args), "--precision": args.precision != "float32",
+             "--decisions": args.decisions, "--tuned": args.tuned, "--name": args.name, "--machine": args.machine,
+             "--dump-images": args.dump_images}
     if option := next((option for option, value in given.items() if value), None):
         raise VtakitError(f"{str(args.model)!r} is compiled already: {option} goes with an ONNX model")
     from vtakit.runtime.images import read_image

@@ -83,8 +83,8 @@ def _by_name(made: dict[str, Any]) -> dict[str, Any]:
 
 
 def _check_given(module: "Module", given: dict[str, Any], path: Path | None) -> None:
-    """Raise VtakitError for an input of the model without an array."""
-    missing = [name for name in module.inputs if name not in given]
+    """Raise VtakitError for an input of the model without an array, unless it is an optional one."""
+    missing = [name for name, kind in module.inputs.items() if name not in given and not kind.startswith("optional ")]
     if not missing:
         return
     kinds = ", ".join(f"{name!r} ({module.inputs[name]})" for name in missing)

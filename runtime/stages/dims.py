@@ -9,7 +9,7 @@ from vtakit.base.limits import MAX_DIM, check_name
 from vtakit.compiler.frontend.errors import ModelError
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Dim:
     """A size that a run decides: see `dim`."""
 
@@ -22,6 +22,11 @@ class Dim:
         if self.high == MAX_DIM:
             return f"{self.name} ≥ {self.low}" if self.low else self.name
         return f"{self.name} from {self.low} to {self.high}"
+
+    def __repr__(self) -> str:
+        ends = (self.low,) if self.high == MAX_DIM else (self.low, self.high)
+        words = [repr(self.name), *map(str, ends if any(ends) else ()), *([f"ahead={self.ahead}"] if self.ahead else [])]
+        return f"vtakit.dim({', '.join(words)})"
 
 
 def dim(name: str, low: int = 0, high: int | None = None, *, ahead: Iterable[int] = ()) -> Dim:
@@ -53,12 +58,18 @@ def dim(name: str, low: int = 0, high: int | None = None, *, ahead: Iterable[int
     return found
 
 
-def has_dims(shapes: object, batch: object) -> bool:
-    """Return whether a size of `shapes` or the batch is to stay open."""
-    if isinstance(batch, Dim):
-        return True
+def dims_of(shapes: object, batch: object) -> list[Dim]:
+    """Return the sizes of `shapes` and the batch that are to stay open."""
     values = shapes.values() if isinstance(shapes, Mapping) else ()
-    return any(isinstance(size, Dim) for shape in values if isinstance(shape, Sequence) for size in shape)
+    sizes = [size for shape in values if isinstance(shape, Sequence) for size in shape]
+    return [size for size in (*sizes, batch) if isinstance(size, Dim)]
+
+
+def check_closed(shapes: object, batch: object, what: str) -> None:
+    """Raise ModelError if a size is to stay open; the message says that `what` needs one set of sizes."""
+    for size in dims_of(shapes, batch)[:1]:
+        raise ModelError(f"{size.name!r} is a size that stays open, and {what} for one set of sizes: give a number for it, with "
+                         "shapes= or batch= (--shape, --batch)")
 
 
 def described(given: Dim) -> list[Any]:

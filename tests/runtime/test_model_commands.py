@@ -93,6 +93,29 @@ def test_open_sizes_are_options(files, capsys):
     (["compile", "net.onnx", "--target", "vta", "-o", "a.vtak", "--batch", "1..8", "--dump-images", "images"],
      ("vtakit compile: model 'net' is compiled for the sizes that its runs have, and has no one image: for export, C, decisions, "
       "engines, images of memory and tuning compile it with shapes= (--shape) for one set of sizes")),
+    (["compile", "net.onnx", "-o", "a.vtak", "--ahead", "batch=2,4"],
+     ("vtakit compile: --ahead names 'batch', which neither --shape nor --batch leaves open: give --batch 1..64, or --shape "
+      "NAME=batch,…")),
+    (["compile", "net.onnx", "-o", "a.vtak", "--batch", "4", "--ahead", "batch=4"],
+     ("vtakit compile: --ahead names 'batch', which neither --shape nor --batch leaves open: give --batch 1..64, or --shape "
+      "NAME=batch,…")),
+    (["compile", "net.onnx", "-o", "a.vtak", "--shape", "x=n,3,h,16", "--ahead", "n=1", "--ahead", "n=2"],
+     "vtakit compile: --ahead names 'n' twice: give all its values at once, as n=16,128"),
+    (["compile", "net.onnx", "-o", "a.vtak", "--shape", "x=n:²..3,3,16,16"],
+     ("vtakit compile: --shape takes NAME=N,N,…, in which a word as n, or n:1..512, is a size that stays open; got "
+      "'x=n:²..3,3,16,16'")),
+    (["compile", "net.onnx", "-o", "a.vtak", "--shape", f"x={'9' * 5000}"],
+     ("vtakit compile: --shape takes NAME=N,N,…, in which a word as n, or n:1..512, is a size that stays open; got "
+      f"'x={'9' * 5000}'")),
+    (["decisions", "net.onnx", "--shape", "x=n:1..4,3,16,16"],
+     ("vtakit decisions: 'n' is a size that stays open, and decisions are made for one set of sizes: give a number for it, with "
+      "shapes= or batch= (--shape, --batch)")),
+    (["tune", "net.onnx", "--target", "llvm", "--records", "r.jsonl", "--search", "grid", "--batch", "1..4"],
+     ("vtakit tune: 'batch' is a size that stays open, and a model is tuned for one set of sizes: give a number for it, with "
+      "shapes= or batch= (--shape, --batch)")),
+    *[(["export", "net.vtak", "-o", "c", option, value],
+       f"vtakit export: 'net.vtak' is compiled already: {option} goes with an ONNX model")
+      for option, value in (("--ahead", "n=2"), ("--tuned", "shipped"), ("--isa", "original"))],
     (["compile", "net.onnx", "-o", "a.vtak", "--ahead", "n"], "vtakit compile: --ahead takes WORD=N,N,…, got 'n'"),
     (["compile", "net.onnx", "-o", "a.vtak", "--shape", "x=1", "--shape", "x=2"], "vtakit compile: --shape names 'x' twice"),
     (["compile", "none.onnx", "-o", "a.vtak"], "vtakit compile: cannot read the model 'none.onnx': No such file or directory"),
@@ -111,6 +134,27 @@ def test_open_sizes_are_options(files, capsys):
 ])
 def test_what_is_wrong_is_one_sentence(files, capsys, words, sentence):
     assert fails(capsys, *words) == sentence
+
+
+@pytest.mark.parametrize("words", [["decisions", "net.onnx"], ["tune", "net.onnx", "--records", "r.jsonl"]])
+def test_commands_of_one_set_of_sizes_do_not_take_ahead(files, capsys, words):
+    with pytest.raises(SystemExit) as ended:
+        cli.main([*words, "--ahead", "n=2"])
+    assert ended.value.code == 2
+    assert "unrecognized arguments: --ahead n=2" in capsys.readouterr().err
+
+
+def test_an_optional_input_needs_no_array(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    tensor = onnx.helper.make_tensor_type_proto(onnx.TensorProto.FLOAT, ["n"])
+    given = onnx.helper.make_value_info("x", onnx.helper.make_optional_type_proto(tensor))
+    made = onnx.helper.make_tensor_value_info("y", onnx.TensorProto.BOOL, [])
+    graph = onnx.helper.make_graph([onnx.helper.make_node("OptionalHasElement", ["x"], ["y"])], "net", [given], [made])
+    onnx.save(onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 18)], ir_version=9), "net.onnx")
+    np.savez("in.npz", x=np.zeros(3, np.float32))
+    for words, value in (([], False), (["--input", "in.npz"], True)):
+        assert cli.main(["run", "net.onnx", *words]) == 0
+        assert capsys.readouterr().out == f"y: bool[] from {value} to {value}\n"
 
 
 @pytest.mark.parametrize(("words", "sentence"), [

@@ -19,6 +19,7 @@ from vtakit.base.errors import VtakitError
 from vtakit.compiler.codegen.llvm.errors import CodegenError
 from vtakit.compiler.frontend.errors import ModelError
 from vtakit.runtime import kept_models
+from vtakit.runtime.model import network
 from vtakit.runtime.module import InputError, Module
 from vtakit.runtime.module_file import OPEN_MAGIC, PackageError
 from vtakit.runtime.stages import part as part_module
@@ -173,12 +174,27 @@ def test_prepare_does_not_decide_what_elements_decide():
     (lambda: vtakit.compile(mlp(), shapes={"x": (vtakit.dim("n"), 3, 17)}),
      "input 'x' is float32[batch, seq, 16] in the model, which the shape [n, 3, 17] does not fit"),
     (lambda: vtakit.compile(mlp(), shapes={"x": (vtakit.dim("n"), "m", 16)}),
-     ("the shape of 'x' is (Dim(name='n', low=0, high=2147483647, ahead=()), 'm', 16): give a sequence of whole numbers, and "
+     ("the shape of 'x' is (vtakit.dim('n'), 'm', 16): give a sequence of whole numbers, and "
       "vtakit.dim(…) for sizes that stay open")),
 ])
 def test_wrong_sizes_are_told_in_a_sentence(make, message):
     with raises(ModelError, message):
         make()
+
+
+@pytest.mark.parametrize("text", ["vtakit.dim('n')", "vtakit.dim('n', 2)", "vtakit.dim('n', 0, 9)",
+                                  "vtakit.dim('n', 1, 9, ahead=(3,))", "vtakit.dim('n', ahead=(3, 4))"])
+def test_a_size_reads_as_the_call_that_makes_it(text):
+    assert repr(eval(text)) == text
+
+
+@pytest.mark.parametrize("sizes", [{"shapes": {"x": (1, vtakit.dim("n"), 16)}}, {"batch": vtakit.dim("n", 1, 4)}])
+def test_decisions_and_tuning_refuse_open_sizes(sizes):
+    cure = "give a number for it, with shapes= or batch= (--shape, --batch)"
+    with raises(ModelError, f"'n' is a size that stays open, and decisions are made for one set of sizes: {cure}"):
+        vtakit.decisions(mlp(), **sizes)
+    with raises(ModelError, f"'n' is a size that stays open, and a model is tuned for one set of sizes: {cure}"):
+        network(mlp(), "llvm", **sizes)
 
 
 def test_wrong_inputs_are_told_in_a_sentence():
