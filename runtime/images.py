@@ -102,6 +102,7 @@ def program_of(
 
 def read_open(path: str | Path, *, trusted: "Trusted | None", recompile: bool) -> OpenSource | None:
     """Return the model of a module file with open sizes; None of another file."""
+    check_words(None, recompile=recompile)
     where = f"module file {str(path)!r}"
     with opened(path, "module file") as (stream, size):
         if stream.read(len(OPEN_MAGIC)) != OPEN_MAGIC:

@@ -32,8 +32,9 @@ from vtakit.runtime.targets import find_class
 from vtakit.runtime.trailer import unsigned
 
 MAGIC = b"\x89VTAK\r\n\x1a"
-OPEN_MAGIC = b"\x89VTAO\r\n\x1a"  # of modules whose sizes stay open (`vtakit.runtime.stages.file`)
 FILE_VERSION = 6
+OPEN_MAGIC = b"\x89VTAO\r\n\x1a"  # of modules whose sizes stay open (`vtakit.runtime.stages.file`)
+OPEN_FILE_VERSION = 1
 _PORTS = ("inputs", "outputs", "between")
 
 
@@ -97,7 +98,7 @@ def parse(data: bytes, where: str, file: int = -1) -> Image:
 def check_file(data: bytes, where: str) -> None:
     """Raise PackageError unless the bytes are an undamaged module file, that of a module with open sizes included."""
     if data.startswith(OPEN_MAGIC):
-        unpacked(unsigned(data), where, "module", OPEN_MAGIC, (1,), PackageError)
+        unpacked(unsigned(data), where, "module", OPEN_MAGIC, (OPEN_FILE_VERSION,), PackageError)
     else:
         _checked(data, where)
 

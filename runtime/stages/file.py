@@ -18,7 +18,7 @@ from vtakit.base.jsons import read_json
 from vtakit.base.limits import MAX_JSON_BYTES, MAX_MEMBERS, check_limit, check_name
 from vtakit.compiler.ir.dtypes import dtype
 from vtakit.runtime.fields import number, text
-from vtakit.runtime.module_file import OPEN_MAGIC, PackageError, consistent
+from vtakit.runtime.module_file import OPEN_FILE_VERSION, OPEN_MAGIC, PackageError, consistent
 from vtakit.runtime.module_file import dump as dump_image
 from vtakit.runtime.source import read_options
 from vtakit.runtime.stages.dims import Dim, described, parsed
@@ -26,8 +26,6 @@ from vtakit.runtime.stages.ports import Inputs, OpenPort, Size
 from vtakit.runtime.stages.source import Compiled, OpenSource, model_of
 from vtakit.runtime.targets import find_class
 from vtakit.runtime.trailer import unsigned
-
-FILE_VERSION = 1
 
 
 def dump(source: OpenSource, modules: Sequence[Compiled]) -> bytes:
@@ -45,7 +43,7 @@ def dump(source: OpenSource, modules: Sequence[Compiled]) -> bytes:
         "outputs": [_port(port) for port in source.outputs],
         "model": len(source.contents), "images": [[key.hex(), len(data)] for key, data in images.items()],
     }
-    return packed(OPEN_MAGIC, FILE_VERSION, header, [source.contents, *images.values()])
+    return packed(OPEN_MAGIC, OPEN_FILE_VERSION, header, [source.contents, *images.values()])
 
 
 def _port(port: OpenPort) -> list[Any]:
@@ -73,7 +71,7 @@ def parse(data: bytes, where: str, *, recompile: bool = False) -> OpenSource:
 
     Raises PackageError for anything that `dump` does not write.
     """
-    head, payload = unpacked(unsigned(data), where, "module", OPEN_MAGIC, (FILE_VERSION,), PackageError)
+    head, payload = unpacked(unsigned(data), where, "module", OPEN_MAGIC, (OPEN_FILE_VERSION,), PackageError)
     with consistent(where):
         header = read_json(head, most_bytes=MAX_JSON_BYTES, what="its header")
         if header["vtakit"] != vtakit.__version__ and not recompile:

@@ -21,7 +21,7 @@ from vtakit.compiler.frontend.errors import ModelError
 from vtakit.runtime import kept_models
 from vtakit.runtime.model import network
 from vtakit.runtime.module import InputError, Module
-from vtakit.runtime.module_file import OPEN_MAGIC, PackageError
+from vtakit.runtime.module_file import OPEN_FILE_VERSION, OPEN_MAGIC, PackageError, check_file
 from vtakit.runtime.stages import part as part_module
 from vtakit.runtime.stages.file import parse
 from vtakit.runtime.stages.module import OpenModule
@@ -339,7 +339,11 @@ def test_damaged_files_are_refused(tmp_path):
     module = vtakit.compile(mlp())
     module.run({"x": some(1, 2, 16)})
     data = bytearray(module.dump())
+    check_file(bytes(data), "the file")
     path = tmp_path / "net.vtak"
+    path.write_bytes(data)
+    with raises(InputError, "recompile='yes': give True or False"):
+        vtakit.load(path, recompile="yes")
     for at in (20, 200, len(data) - 40):
         other = data.copy()
         other[at] ^= 1
@@ -363,7 +367,7 @@ def test_wrong_headers_are_refused_in_a_sentence(seed, opened_file):
     for key in at[:-1]:
         there = there[key]
     there[at[-1]] = [None, -1, 1 << 70, "", "x", [], {}, True, 0.5, [["x", 1]]][rng.integers(10)]
-    data = packed(OPEN_MAGIC, 1, header, [payload])
+    data = packed(OPEN_MAGIC, OPEN_FILE_VERSION, header, [payload])
     message = ""
     try:
         module = OpenModule(parse(data, "the file"))
