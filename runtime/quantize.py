@@ -69,7 +69,7 @@ def quantize(
     method: Method = DEFAULT_METHOD, bias_correction: bool = True,
     evaluation: "Mapping[str, Any] | npt.ArrayLike | str | Path | None" = None, progress: Progress | None = None,
 ) -> Quantized:
-    """Quantize a float model: weights to int8 or fewer bits for each channel, activations to int8, all symmetric.
+    """Quantize a float model: weights to int8 or fewer bits for each channel, activations to int8 or fewer bits.
 
     model           : in ONNX, or a program of torch.export (package onnxscript), or the path of either
     calibration     : sample inputs, by name, an array for a single input, or an .npz file; their first dimension counts samples
