@@ -7,7 +7,8 @@ import numpy as np
 
 from vtakit.base.errors import VtakitError
 from vtakit.compiler.frontend.errors import ModelError
-from vtakit.compiler.frontend.onnx.host import HOST, Call
+from vtakit.compiler.frontend.onnx.host import Call
+from vtakit.compiler.frontend.onnx.hosted import HOST
 from vtakit.compiler.frontend.onnx.nodes import attribute_value
 from vtakit.compiler.frontend.onnx.order import Block, Scope, Step
 from vtakit.compiler.frontend.onnx.subgraphs import domain_of

@@ -14,7 +14,8 @@ import numpy as np
 from vtakit.base.reading import memory_bytes
 from vtakit.compiler.frontend.errors import LaterError, ModelError, NotConstantError
 from vtakit.compiler.frontend.onnx.functions import function_of
-from vtakit.compiler.frontend.onnx.host import DECIDED, HOST
+from vtakit.compiler.frontend.onnx.host import DECIDED
+from vtakit.compiler.frontend.onnx.hosted import HOST
 from vtakit.compiler.frontend.onnx.order import Block, Part, Step
 from vtakit.compiler.frontend.onnx.stages import CONTROL, Plan
 from vtakit.compiler.frontend.onnx.subgraphs import domain_of, inlined

@@ -120,6 +120,16 @@ class OnnxNode:
             raise ModelError(f"node {self.name!r} ({self.op}) lacks its attribute {name!r}")
         return found
 
+    def reads(self, *names: str, **others: Any) -> None:
+        """Raise Unsupported for a given attribute that is neither among names nor has a value without effect (one, or a tuple).
+
+        others : attributes that a converter does not read, with those values
+        """
+        for name in self._attributes:
+            allowed = others.get(name, ())
+            if name not in names and self.attr(name) not in (allowed if isinstance(allowed, tuple) else (allowed,)):
+                raise self.unsupported(f"with {name}={self.attr(name)!r}")
+
     def kind(self, name: str, default: DType | None = None) -> DType:
         """An attribute that is an element type."""
         found = self.attr(name)

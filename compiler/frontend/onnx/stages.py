@@ -11,9 +11,8 @@ import numpy as np
 
 from vtakit.base.limits import MAX_CALL_NESTING, MAX_NODES, check_limit
 from vtakit.compiler.frontend.errors import ModelError, UnsupportedError
-from vtakit.compiler.frontend.onnx import sequences
 from vtakit.compiler.frontend.onnx.functions import function_of
-from vtakit.compiler.frontend.onnx.host import HOST
+from vtakit.compiler.frontend.onnx.hosted import HOST
 from vtakit.compiler.frontend.onnx.nodes import STAGED
 from vtakit.compiler.frontend.onnx.operators import CONVERTERS
 from vtakit.compiler.frontend.onnx.order import Block, Part, Scope, Step, in_order, made_by, reads_by
@@ -22,7 +21,6 @@ from vtakit.compiler.frontend.onnx.subgraphs import all_nodes, domain_of, inline
 if TYPE_CHECKING:
     import onnx
 
-assert sequences is not None  # which fills HOST
 CONTROL = frozenset(("If", "Loop", "Scan", "SequenceMap"))
 _LISTS = ("SequenceConstruct", "SequenceEmpty", "SequenceErase", "SequenceInsert", "SequenceMap", "SplitToSequence")
 TENSOR, LIST, OPTIONAL = "tensor", "list", "optional "  # kinds of values; the last stands before one of the others

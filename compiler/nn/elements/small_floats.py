@@ -1,6 +1,6 @@
-"""Floating-point numbers of 8 and 4 bits, which are stored and converted, not computed with. Source: arXiv 2209.05433,
-2206.02915,
-OCP Microscaling Formats 1.0; ONNX Cast.
+"""Floating-point numbers of 8 and 4 bits, which are stored and converted, not computed with.
+
+Source: arXiv 2209.05433, 2206.02915, OCP Microscaling Formats 1.0; ONNX Cast.
 
     float8_e4m3fn    no infinity, NaN is S.1111.111        float8_e4m3fnuz  one zero, the only NaN in place of -0
     float8_e5m2      infinity and NaN as IEEE 754          float8_e5m2fnuz  as e4m3fnuz

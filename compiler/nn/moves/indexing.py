@@ -30,6 +30,12 @@ def within(index: Expr, extent: int) -> Expr:
     return found
 
 
+def cell_at(place: Expr, extent: int) -> Expr:
+    """The index of a place that is a whole number in floating point, inside. The integer of NaN may be any: it is clamped too."""
+    found: Expr = maximum(minimum(maximum(minimum(place, extent - 1), 0).astype("int32"), extent - 1), 0)
+    return found
+
+
 def _check_not_empty(x: Tensor, axis: int, indices: Tensor, what: str) -> None:
     if not dims(x)[axis] and all(dims(indices)):
         raise OperatorError(f"{what}: axis {axis} of shape {dims(x)} has no elements to take")

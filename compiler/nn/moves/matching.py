@@ -79,6 +79,7 @@ def tree_leaves(
     missing                     : int32 [nodes], 1 where it holds of NaN
     lower, upper                : int32 [nodes], the node that follows where it holds, and where not; a leaf follows itself
     roots                       : int32 [trees]        depth : steps from a root to the deepest leaf
+    A feature outside of the rows is taken as the nearest one.
     Source: ONNX ai.onnx.ml TreeEnsemble. Raises OperatorError for shapes or types that do not fit.
     """
     same_dtype("tree_leaves: rows and thresholds", x, thresholds)

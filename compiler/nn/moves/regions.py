@@ -11,7 +11,7 @@ from vtakit.compiler.ir.stmt import Allocate, For, Stmt, Store, seq
 from vtakit.compiler.ir.values import const, wrap
 from vtakit.compiler.nn.common import axis_of, dims, made, same_dtype
 from vtakit.compiler.nn.elements.elementwise import check_float
-from vtakit.compiler.nn.moves.indexing import loops, within
+from vtakit.compiler.nn.moves.indexing import cell_at, loops, within
 from vtakit.compiler.nn.registry import Kind, OperatorError, operator
 from vtakit.compiler.te import math, reduce
 from vtakit.compiler.te.compose import extern
@@ -28,7 +28,7 @@ def _bilinear(read: object, y: Expr, x: Expr, height: int, width: int, kind: DTy
     for row, by in ((top, 1 - (y - top)), (top + 1, y - top)):
         for column, of in ((left, 1 - (x - left)), (left + 1, x - left)):
             inside = all_of(row >= 0, row <= height - 1, column >= 0, column <= width - 1)
-            at = [maximum(minimum(cell, extent - 1), 0).astype("int32") for cell, extent in ((row, height), (column, width))]
+            at = [cell_at(cell, extent) for cell, extent in ((row, height), (column, width))]
             total = total + select(inside, read(*at), const(0, kind)) * (by * of).astype(kind)  # type: ignore[operator]
     return total
 
@@ -107,7 +107,9 @@ def roi_align(
     """The mean, or the greatest, of values between pixels in each part of regions [x1, y1, x2, y2] of images.
 
     batches        : the image of each region
-    sampling_ratio : values a part along each side; 0 for as many as the part has pixels
+    sampling_ratio : values a part along each side; 0 for as many as the part has pixels, none if it has no end
+
+    Results of a region with NaN or infinity are not defined; those of others are what they are without it.
 
     Source: arXiv 1703.06870, ONNX RoiAlign; the greatest is of pixels times their weights, as ONNX defines it.
     Raises OperatorError for shapes or words that do not fit.
@@ -137,7 +139,10 @@ def roi_align(
             (top, tall), (left, broad) = side(1, high), side(0, wide)
 
             def number(size: Expr) -> Expr:
-                return wrap(sampling_ratio) if sampling_ratio > 0 else maximum(math.ceil(size).astype("int32"), 0)
+                if sampling_ratio > 0:
+                    return wrap(sampling_ratio)
+                known = size < const(2.0**31, REAL)  # neither NaN nor more than an int32
+                return select(known, math.ceil(maximum(size, 0)).astype("int32"), wrap(0))
             numbers = [Load(counts, (at,)) for at in (zero, one)]
             u, v = Var("u"), Var("v")
 
@@ -151,7 +156,7 @@ def roi_align(
                 kept = minimum(maximum(at, 0), extent - 1)
                 low = math.floor(kept)
                 more = kept - low
-                first = low.astype("int32")
+                first = cell_at(low, extent)
                 sides.append(((first, 1 - more), (minimum(first + 1, extent - 1), more)))
             for row, by in sides[0]:
                 for column, of in sides[1]:

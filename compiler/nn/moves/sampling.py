@@ -7,6 +7,7 @@ from vtakit.compiler.ir.ops import all_of, maximum, minimum, select
 from vtakit.compiler.ir.values import const
 from vtakit.compiler.nn.common import dims, made
 from vtakit.compiler.nn.elements.elementwise import check_float
+from vtakit.compiler.nn.moves.indexing import cell_at
 from vtakit.compiler.nn.moves.resize import cubic
 from vtakit.compiler.nn.registry import Kind, OperatorError, operator
 from vtakit.compiler.te import math
@@ -58,7 +59,7 @@ def grid_sample(
                 if padding_mode == "reflection":
                     cell = _reflected(cell, *bounds(extent))
                 inside += [cell >= 0, cell <= extent - 1]
-                index.append(maximum(minimum(cell, extent - 1), 0).astype("int32"))
+                index.append(cell_at(cell, extent))
             found: Expr = x(at[0], at[1], *index)
             return select(all_of(*inside), found, const(0, kind)) if padding_mode == "zeros" else found
 

@@ -5,15 +5,17 @@ element's place in the tensor, row by row, the key the seed, 64 bits each with t
 
     uniform float32 : the 24 high bits of the first word, times 2**-24; in [0, 1)
     uniform float64 : the first word and the 21 high bits of the second, times 2**-53
+    uniform, narrow : the float32; what rounds to the upper end becomes the greatest number below it
     normal          : Box and Muller's sqrt(-2 log(1 - u)) * cos(2 pi v) of two float64 from words 0, 1 and words 2, 3
 """
 
 from collections.abc import Sequence
-from math import pi
+from math import ceil, frexp, ldexp, pi
 
 from vtakit.base.limits import check_shape
 from vtakit.compiler.ir.dtypes import DType, dtype
 from vtakit.compiler.ir.expr import Expr
+from vtakit.compiler.ir.ops import minimum
 from vtakit.compiler.ir.values import const
 from vtakit.compiler.nn.common import flattened, made
 from vtakit.compiler.nn.elements.elementwise import numeric_type
@@ -50,6 +52,17 @@ def _wide(first: Expr, second: Expr) -> Expr:
     return found
 
 
+def _below(number: float, kind: DType) -> float:
+    """The greatest number of a floating-point type below a number."""
+    digits, least = {("float", 16): (11, -13), ("bfloat", 16): (8, -125), ("float", 32): (24, -125)}.get(
+        (kind.code, kind.bits), (53, -1021))  # of the fraction, and the least exponent with all of them, as frexp counts
+    part, exponent = frexp(number)
+    if part == 0.5:  # numbers below a power of two lie closer
+        exponent -= 1
+    step = (max(exponent, least) if number else least) - digits
+    return ldexp(ceil(ldexp(number, -step)) - 1, step)
+
+
 def _checked(shape: Sequence[int], to: str | DType, what: str) -> DType:
     kind = numeric_type(to, what)
     if not kind.is_float:
@@ -62,16 +75,22 @@ def _checked(shape: Sequence[int], to: str | DType, what: str) -> DType:
 def random_uniform(
     *, shape: Sequence[int], dtype: str | DType = "float32", low: float = 0.0, high: float = 1.0, seed: int = 0,
 ) -> Tensor:
-    """Numbers from `low` to `high`, all as likely. Raises OperatorError for a type that is not floating-point."""
+    """Numbers from `low` to below `high`, all as likely, in a type that has a number between them.
+
+    Raises OperatorError for a type that is not floating-point.
+    """
     kind = _checked(shape, dtype, "random_uniform")
+    last = _below(high, kind)
 
     def value(*at: Expr) -> Expr:
         found = words(flattened(at, shape), seed)
         if kind.bits == 64:
-            return _wide(found[0], found[1]) * const(high - low, REAL) + const(low, REAL)
-        part = (found[0] >> _u(8)).astype("int32").astype("float32") * const(2.0**-24, "float32")
-        number: Expr = (part * const(high - low, "float32") + const(low, "float32")).astype(kind)
-        return number
+            number = _wide(found[0], found[1]) * const(high - low, REAL) + const(low, REAL)
+        else:
+            part = (found[0] >> _u(8)).astype("int32").astype("float32") * const(2.0**-24, "float32")
+            number = part * const(high - low, "float32") + const(low, "float32")
+        kept: Expr = minimum(number, const(last, number.dtype)) if last >= low else number
+        return kept.astype(kind)
     return made(shape, value, "random_uniform")
 
 

@@ -28,8 +28,8 @@ def agrees(op, operands, attributes=None, outputs=1, fixed=(), tolerance=2e-5):
     known = {names[at]: operands[at] for at in fixed}
     kept = outputs if isinstance(outputs, list) else [f"y{at}" for at in range(outputs)]
     node = helper.make_node(op, names, kept, domain=DOMAIN, **(attributes or {}))
-    infos = [helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(each.dtype), each.shape) for name,
-             each in given.items()]
+    infos = [helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(each.dtype), each.shape)
+             for name, each in given.items()]
     tensors = [numpy_helper.from_array(each, name) for name, each in known.items()]
     opsets = [helper.make_opsetid("", 17), helper.make_opsetid(DOMAIN, 1)]
 
@@ -57,8 +57,9 @@ def test_a_convolution_with_an_activation(name, numbers, added):
     agrees("FusedConv", operands if added else operands[:3], words)
 
 
-@pytest.mark.parametrize(("turned", "alpha"), [({}, 1.0), ({"transA": 1}, 0.5), ({"transB": 1}, 2.0), ({"transA": 1,
-                                                                                                        "transB": 1}, -1.5)])
+@pytest.mark.parametrize(("turned", "alpha"), [
+    ({}, 1.0), ({"transA": 1}, 0.5), ({"transB": 1}, 2.0), ({"transA": 1, "transB": 1}, -1.5),
+])
 def test_products_with_transposed_operands(turned, alpha):
     a, b = some(2, 3, 5, 4), some(3, 4, 6)
     a = a.swapaxes(2, 3).copy() if "transA" in turned else a
@@ -76,8 +77,8 @@ def test_products_whose_batch_comes_second(turned):
 
 
 @pytest.mark.parametrize(("op", "operands", "words"), [
-    ("Gelu", 1, {}), ("QuickGelu", 1, {}), ("QuickGelu", 1, {"alpha": 1.0}), ("FastGelu", 1, {}), ("FastGelu", 2,
-                                                                                                   {}), ("BiasGelu", 2, {}),
+    ("Gelu", 1, {}), ("QuickGelu", 1, {}), ("QuickGelu", 1, {"alpha": 1.0}), ("FastGelu", 1, {}), ("FastGelu", 2, {}),
+    ("BiasGelu", 2, {}),
 ])
 def test_gelu(op, operands, words):
     agrees(op, [some(3, 5, 8), some(8)][:operands], words, tolerance=2e-4 if "Fast" in op else 2e-5)
@@ -96,9 +97,8 @@ def test_embeddings(kinds, mask):
     tokens = RNG.integers(0, 30, (3, 7)).astype("i4")
     kind = RNG.integers(0, 2, (3, 7)).astype("i4") if kinds else None
     kept = (np.arange(7) < np.array([[7], [3], [5]])).astype("i4") if mask else None
-    node = helper.make_node("EmbedLayerNormalization", ["t", "k" if kinds else "", "w", "p", "s" if kinds else "", "g", "b",
-                                                        "m" if mask else ""],
-                            ["y", "n", "e"], domain=DOMAIN, epsilon=1e-6)
+    names = ["t", "k" if kinds else "", "w", "p", "s" if kinds else "", "g", "b", "m" if mask else ""]
+    node = helper.make_node("EmbedLayerNormalization", names, ["y", "n", "e"], domain=DOMAIN, epsilon=1e-6)
     constants = {"w": words, "p": places, "g": some(16), "b": some(16)} | ({"s": sorts} if kinds else {})
     given = {"t": tokens} | ({"k": kind} if kinds else {}) | ({"m": kept} if mask else {})
     proto = model([node], [(name, each.dtype, each.shape) for name, each in given.items()],
@@ -133,8 +133,8 @@ def test_self_attention_goes_on():
 def test_quantized_attention(causal):
     x, w = RNG.integers(0, 256, (2, 6, 16)).astype("u1"), RNG.integers(-128, 128, (16, 48)).astype("i1")
     operands = [x, w, some(48), np.float32(0.02), np.float32(0.01), MASKS["keys"], np.uint8(120), np.int8(3)]
-    agrees("QAttention", [np.asarray(each) for each in operands], {"num_heads": 4, "unidirectional": causal}, fixed=[1, 2, 3, 4,
-                                                                                                                     6, 7])
+    words = {"num_heads": 4, "unidirectional": causal}
+    agrees("QAttention", [np.asarray(each) for each in operands], words, fixed=[1, 2, 3, 4, 6, 7])
 
 
 @pytest.mark.parametrize("causal", [0, 1])
@@ -167,10 +167,9 @@ def test_rotary_places(flat, interleaved):
     agrees("RotaryEmbedding", [x, np.array([3]), *tables], words)
 
 
-@pytest.mark.parametrize(("heads", "rotary", "kept", "window"), [(4, 0, 0, -1), (2, 1, 0, -1), (1, 1, 3, -1), (2, 0, 0, 2), (2,
-                                                                                                                             1,
-                                                                                                                             4,
-                                                                                                                             3)])
+@pytest.mark.parametrize(("heads", "rotary", "kept", "window"), [
+    (4, 0, 0, -1), (2, 1, 0, -1), (1, 1, 3, -1), (2, 0, 0, 2), (2, 1, 4, 3),
+])
 def test_attention_with_fewer_heads_of_keys(heads, rotary, kept, window):
     batch, length, width = (1, 1, 16) if kept else (2, 6, 16)
     angles = RNG.uniform(0, 3, (32, width // 2))
@@ -187,8 +186,8 @@ def test_attention_with_fewer_heads_of_keys(heads, rotary, kept, window):
 def test_products_of_numbers_quantized_when_it_runs(signed):
     kind, low = ("i1", -128) if signed else ("u1", 0)
     w = RNG.integers(low, low + 256, (16, 5)).astype(kind)
-    agrees("DynamicQuantizeMatMul", [some(3, 16), w, np.array([0.02], "f4"), np.array([low + 120], kind), some(5)], fixed=[1, 2,
-                                                                                                                           3, 4])
+    operands = [some(3, 16), w, np.array([0.02], "f4"), np.array([low + 120], kind), some(5)]
+    agrees("DynamicQuantizeMatMul", operands, fixed=[1, 2, 3, 4])
     x = RNG.integers(0, 256, (3, 16)).astype("u1")
     agrees("MatMulIntegerToFloat", [x, w, np.array([0.03], "f4"), RNG.uniform(0.01, 0.02, 5).astype("f4"), np.array([7], "u1"),
                                     np.full(5, low + 3, kind), some(5)], fixed=[1, 2, 3, 4, 5, 6])
@@ -259,7 +258,7 @@ def test_norms_that_an_optimizer_calls_onnx_own(op):
     ("FusedConv", [some(1, 1, 4, 4), some(1, 1, 3, 3)], {"activation": "Magic", "kernel_shape": [3, 3]},
      "FusedConv with the activation 'Magic'"),
     ("Attention", [some(1, 2, 4), some(4, 12), some(12)], {"num_heads": 3}, "Attention of 3 heads and a width of 4"),
-    ("Attention", [some(1, 2, 4), some(4, 12), some(12)], {"num_heads": 2, "do_rotary": 1}, "Attention with do_rotary"),
+    ("Attention", [some(1, 2, 4), some(4, 12), some(12)], {"num_heads": 2, "do_rotary": 1}, "Attention with do_rotary=1"),
     ("MatMulNBits", [some(1, 4)] * 3, {"K": 4, "N": 4, "bits": 3, "block_size": 16}, "MatMulNBits of 3 bits"),
 ])
 def test_what_is_not_read_is_told(op, operands, words, message):
@@ -269,3 +268,36 @@ def test_what_is_not_read_is_told(op, operands, words, message):
                   [("y", "f4", ["?"])], domains=[DOMAIN])
     with raises(UnsupportedError, f"model 'net' needs what vtakit does not support: {message} (1 node: 'node')"):
         import_model(proto)
+
+
+@pytest.mark.parametrize(("op", "words"), [
+    *[("GroupQueryAttention", {word: value}) for word, value in (
+        ("smooth_softmax", 1), ("v_quant_type", "PER_TENSOR"), ("k_quant_type", "PER_TENSOR"), ("kv_cache_bit_width", 8),
+        ("qk_output", 1), ("causal", 0), ("sliding_window_cache", 1))],
+    *[("RotaryEmbedding", {word: value}) for word, value in (
+        ("scale", 2.0), ("rotary_embedding_dim", 4), ("is_packed_batching", 1))],
+    ("Attention", {"past_present_share_buffer": 1}), ("MultiHeadAttention", {"magic": 3}),
+    ("FusedMatMul", {"activation": "Relu"}),
+    ("QLinearAveragePool", {"channels_last": 1}), ("EmbedLayerNormalization", {"mask_index_type": 2}),
+    ("MatMulNBits", {"weight_prepacked": 1}), ("SkipLayerNormalization", {"axis": 1}),
+])
+def test_attributes_that_are_not_read_are_told(op, words):
+    """Each changes what a node means."""
+    ((word, value),) = words.items()
+    heads = {"num_heads": 2, "kv_num_heads": 2} if op == "GroupQueryAttention" else {"num_heads": 2} if "Attention" in op else {}
+    x, names = some(1, 8, 8), [f"x{at}" for at in range(4)]
+    node = helper.make_node(op, names, ["y"], "node", domain=DOMAIN, **heads, **words)
+    proto = model([node], [(name, x.dtype, x.shape) for name in names], [("y", "f4", ["?"])], domains=[DOMAIN])
+    with raises(UnsupportedError, f"model 'net' needs what vtakit does not support: {op} with {word}={value!r} (1 node: 'node')"):
+        import_model(proto)
+
+
+def test_attributes_without_effect_are_taken():
+    """onnxruntime's defaults of what is not read, written out."""
+    x, angles = some(2, 5, 32), RNG.uniform(0, 3, (20, 4))
+    tables = [np.cos(angles).astype("f4"), np.sin(angles).astype("f4")]
+    agrees("RotaryEmbedding", [x, RNG.integers(0, 20, (2, 5)), *tables],
+           {"num_heads": 4, "scale": 1.0, "rotary_embedding_dim": 0, "is_packed_batching": 0})
+    operands = [some(2, 6, 32), some(2, 6, 16), some(2, 6, 16), None, None, np.full(2, 5, "i4"), np.array(6, "i4")]
+    agrees("GroupQueryAttention", operands, {"num_heads": 4, "kv_num_heads": 2, "smooth_softmax": -1, "qk_output": 0,
+                                             "k_quant_type": "NONE", "v_quant_type": "NONE"}, 3, fixed=[6])

@@ -84,7 +84,7 @@ def test_what_is_left_of_the_domain_is_told():
     known = {"x_scale": np.float32(1), "x_zero": np.int8(0), "y_scale": np.float32(1), "y_zero": np.int8(0)}
     proto = model(nodes, [("x", "i1", IMAGE)], [("out0", "i1", IMAGE)], known, domains=[DOMAIN])
     message = (
-        "model 'net' needs what vtakit does not support: QLinearGlobalAveragePool with channels last (1 node: "
+        "model 'net' needs what vtakit does not support: QLinearGlobalAveragePool with channels_last=1 (1 node: "
         "'QLinearGlobalAveragePool'); QLinearSoftmax of an operator set before 13 (1 node: 'QLinearSoftmax'); "
         "com.microsoft.QEmbedLayerNormalization (1 node: "
         "'QEmbedLayerNormalization')"

@@ -12,9 +12,10 @@ from onnx.reference import ReferenceEvaluator
 import vtakit
 from vtakit import te
 from vtakit.compiler.frontend.onnx.importer import import_model
+from vtakit.compiler.ir.dtypes import dtype
 from vtakit.compiler.lower import lower
 from vtakit.compiler.lower.interpreter import interpret
-from vtakit.compiler.nn.numbers.random import words
+from vtakit.compiler.nn.numbers.random import _below, words
 
 RNG = np.random.default_rng(29)
 node = helper.make_node
@@ -117,6 +118,50 @@ def test_regions_between_pixels(ratio, mode, coordinates):
     compare(proto, given, ort if mode == "avg" else reference, 1e-4)
 
 
+def run_with_some_not_finite(proto, given, name, rows):
+    """Results of rows of an operand beside ones with NaN and infinities are what they are without those."""
+    module = vtakit.compile(proto)
+    want = module.run(given)["y"]
+    odd = [at for at in range(len(given[name])) if at not in rows]
+    for number in (np.nan, np.inf, -np.inf, 3e38):
+        for column in range(given[name][0].size + 1):
+            x = given[name].copy()
+            flat = x.reshape(len(x), -1)
+            for at in odd:
+                flat[at, column if column < flat.shape[1] else slice(None)] = number
+            np.testing.assert_array_equal(module.run({**given, name: x})["y"][rows], want[rows])
+
+
+@pytest.mark.parametrize(("ratio", "mode"), [(0, "avg"), (2, "avg"), (0, "max"), (3, "max")])
+def test_regions_that_are_nowhere(ratio, mode):
+    corners = RNG.uniform(0, 8, (4, 2)).astype("f4")
+    given = {"x": some(2, 3, 11, 14), "r": np.concatenate([corners, corners + 5], 1), "b": RNG.integers(0, 2, 4)}
+    proto = one("RoiAlign", given, [("y", "f4", [4, 3, 3, 4])], opset=16, output_height=3, output_width=4, sampling_ratio=ratio,
+                mode=mode)
+    run_with_some_not_finite(proto, given, "r", [0, 3])
+
+
+def test_the_greatest_of_regions_that_are_nowhere():
+    rois = np.stack([[i % 2, *RNG.integers(0, 5, 2), *RNG.integers(5, 11, 2)] for i in range(4)]).astype("f4")
+    given = {"x": some(2, 3, 11, 14), "r": rois}
+    proto = one("MaxRoiPool", given, [("y", "f4", [4, 3, 3, 4])], opset=16, pooled_shape=[3, 4])
+    run_with_some_not_finite(proto, given, "r", [0, 3])
+
+
+@pytest.mark.parametrize("mode", ["linear", "nearest", "cubic"])
+@pytest.mark.parametrize("padding", ["zeros", "border", "reflection"])
+def test_places_that_are_nowhere(mode, padding):
+    given = {"x": some(3, 2, 5, 6), "g": RNG.uniform(-1, 1, (3, 1, 2, 2)).astype("f4")}
+    proto = one("GridSample", given, [("y", "f4", [3, 2, 1, 2])], mode=mode, padding_mode=padding)
+    run_with_some_not_finite(proto, given, "g", [0, 2])
+
+
+def test_pixels_moved_nowhere():
+    given = {"x": some(3, 2, 5, 6), "w": some(2, 2, 1, 1), "o": some(3, 2, 5, 6)}
+    proto = one("DeformConv", given, [("y", "f4", [3, 2, 5, 6])], opset=19)
+    run_with_some_not_finite(proto, given, "o", [0, 2])
+
+
 def test_the_greatest_of_regions():
     rois = np.stack([[i % 2, *RNG.integers(-2, 10, 2), *RNG.integers(8, 40, 2)] for i in range(8)]).astype("f4")
     given = {"x": some(2, 3, 11, 14), "r": rois}
@@ -125,16 +170,14 @@ def test_the_greatest_of_regions():
 
 
 @pytest.mark.parametrize(("groups", "offsets", "mask", "words"), [
-    (1, 1, False, {}), (2, 1, True, {"pads": [1, 1, 1, 1], "strides": [2, 1]}), (1, 2, True, {"dilations": [2, 1], "pads": [2, 0,
-                                                                                                                            2,
-                                                                                                                            1]}),
-    (4, 4, False, {"pads": [0, 1, 1, 0]}),
+    (1, 1, False, {}), (2, 1, True, {"pads": [1, 1, 1, 1], "strides": [2, 1]}),
+    (1, 2, True, {"dilations": [2, 1], "pads": [2, 0, 2, 1]}), (4, 4, False, {"pads": [0, 1, 1, 0]}),
 ])
 def test_convolutions_of_moved_pixels(groups, offsets, mask, words):
     x, w = some(2, 4, 7, 8), some(8, 4 // groups, 3, 2)
     pads, strides, dilations = words.get("pads", [0] * 4), words.get("strides", [1, 1]), words.get("dilations", [1, 1])
-    out = [(size + pads[at] + pads[at + 2] - dilations[at] * (w.shape[2 + at] - 1) - 1) // strides[at] + 1 for at,
-           size in enumerate((7, 8))]
+    out = [(size + pads[at] + pads[at + 2] - dilations[at] * (w.shape[2 + at] - 1) - 1) // strides[at] + 1
+           for at, size in enumerate((7, 8))]
     given = {"x": x, "w": w, "o": some(2, offsets * 12, *out), "b": some(8)}
     if mask:
         given["m"] = RNG.random((2, offsets * 6, *out)).astype("f4")
@@ -148,22 +191,35 @@ def test_determinants(shape, kind):
     x = some(*shape, kind=kind)
     x[..., 0, 0] = 0  # the first pivot must be looked for
     proto = one("Det", {"x": x}, [("y", kind, shape[:-2])])
-    np.testing.assert_allclose(vtakit.compile(proto).run({"x": x})["y"], np.linalg.det(x.astype("f8")),
-                               rtol=1e-3 if kind == "f4" else 1e-9,
-                               atol=1e-6)
+    size = np.linalg.norm(x.astype("f8"), axis=-1).prod(-1)  # the determinant is not above it (Hadamard)
+    error = np.abs(vtakit.compile(proto).run({"x": x})["y"] - np.linalg.det(x.astype("f8")))
+    assert (error <= shape[-1] * np.finfo(kind).eps * size).all()
     x[..., -1, :] = 0
     assert not vtakit.compile(proto).run({"x": x})["y"].any()
 
 
-@pytest.mark.parametrize(("shape", "words", "wanted"), [
-    ((2, 3, 8, 9), {"kernel_shape": [2, 3], "strides": [2, 3]}, None), ((1, 2, 9), {"kernel_shape": [3], "strides": [2],
-                                                                                    "pads": [0, 0]}, None),
-    ((1, 1, 6, 6), {"kernel_shape": [2, 2], "strides": [2, 2]}, None),
+@pytest.mark.parametrize(("shape", "words"), [
+    ((2, 3, 8, 9), {"kernel_shape": [2, 3], "strides": [2, 3]}),
+    ((1, 2, 9), {"kernel_shape": [3], "strides": [2], "pads": [0, 0]}),
+    ((1, 1, 6, 6), {"kernel_shape": [2, 2], "strides": [2, 2]}),
 ])
-def test_places_of_the_greatest_are_filled_again(shape, words, wanted):
+def test_places_of_the_greatest_are_filled_again(shape, words):
     x = some(*shape)
     nodes = [node("MaxPool", ["x"], ["p", "i"], **words), node("MaxUnpool", ["p", "i"], ["y"], **words)]
     compare(model(nodes, [("x", "f4", shape)], [("y", "f4", ["?"] * len(shape))], opset=17), {"x": x}, ort)
+
+
+@pytest.mark.parametrize(("shape", "words", "wanted"), [
+    ((2, 3, 8, 9), {"kernel_shape": [2, 3], "strides": [2, 3]}, (2, 3, 8, 9)),
+    ((1, 1, 4, 6), {"kernel_shape": [2, 2], "strides": [2, 2]}, (1, 1, 5, 8)),
+    ((1, 2, 9), {"kernel_shape": [3], "strides": [3]}, (1, 2, 11)),
+])
+def test_places_of_the_greatest_are_filled_in_a_greater_result(shape, words, wanted):
+    """Places are those of the result without `output_shape`, as in ONNX's reference; in onnxruntime those of `wanted`."""
+    x = some(*shape)
+    nodes = [node("MaxPool", ["x"], ["p", "i"], **words), node("MaxUnpool", ["p", "i", "s"], ["y"], **words)]
+    proto = model(nodes, [("x", "f4", shape)], [("y", "f4", wanted)], {"s": np.array(wanted)}, opset=17)
+    compare(proto, {"x": x}, reference)
 
 
 @pytest.mark.parametrize("mode", ["linear", "circular"])
@@ -178,9 +234,9 @@ def test_updates_of_a_cache(mode, axis):
 @pytest.mark.parametrize(("low", "high", "skip"), [(1, 1, 0), (1, 2, 0), (2, 2, 3), (1, 3, 2), (3, 3, 1)])
 def test_runs_of_numbers(mode, low, high, skip):
     pool = [1, 2, 3, 1, 2, 3, 1, 2, 2, 1, 1, 3, 3, 2, 1]
-    words = {"ngram_counts": [0, 3, 9], "ngram_indexes": [6, 0, 1, 2, 4, 3, 5, 7], "weights": [0.5, 2.0, 1.0, 3.0, 1.5, 0.25,
-                                                                                               4.0, 1.0],
-             "pool_int64s": pool, "min_gram_length": low, "max_gram_length": high, "max_skip_count": skip, "mode": mode}
+    words = {"ngram_counts": [0, 3, 9], "ngram_indexes": [6, 0, 1, 2, 4, 3, 5, 7],
+             "weights": [0.5, 2.0, 1.0, 3.0, 1.5, 0.25, 4.0, 1.0], "pool_int64s": pool,
+             "min_gram_length": low, "max_gram_length": high, "max_skip_count": skip, "mode": mode}
     for shape in ((4, 11), (9,)):
         given = {"x": RNG.integers(1, 4, shape)}
         compare(one("TfIdfVectorizer", given, [("y", "f4", [*shape[:-1], 8])], opset=17, **words), given, ort)
@@ -202,13 +258,29 @@ def test_batch_statistics_in_training():
     x = some(3, 4, 5, 6)
     given = {"x": x, "s": some(4), "b": some(4), "m": some(4), "v": RNG.random(4).astype("f4")}
     proto = one("BatchNormalization", given, [("y", "f4", x.shape), ("rm", "f4", [4]), ("rv", "f4", [4])], opset=15,
-                training_mode=1,
-                momentum=0.8)
+                training_mode=1, momentum=0.8)
     compare(proto, given, reference, 1e-4)
 
 
+def philox(counter, key):
+    """Philox4x32-10 as its paper writes it."""
+    for _ in range(10):
+        (high0, low0), (high1, low1) = divmod(0xD2511F53 * counter[0], 2**32), divmod(0xCD9E8D57 * counter[2], 2**32)
+        counter = [high1 ^ counter[1] ^ key[0], low1, high0 ^ counter[3] ^ key[1], low0]
+        key = [(key[0] + 0x9E3779B9) % 2**32, (key[1] + 0xBB67AE85) % 2**32]
+    return counter
+
+
 def test_the_generator_has_the_words_of_its_paper():
-    """Known answers of Philox4x32-10 that its authors publish, for counters of 64 bits."""
+    """Known answers of Philox4x32-10 that its authors publish."""
+    full, digits = 2**32 - 1, [0x243F6A88, 0x85A308D3, 0x13198A2E, 0x03707344]
+    assert philox([0] * 4, [0] * 2) == [0x6627E8D5, 0xE169C58D, 0xBC57AC4C, 0x9B00DBD8]
+    assert philox([full] * 4, [full] * 2) == [0x408F276D, 0x41C83B0E, 0xA20BC7C6, 0x6D5451FD]
+    assert philox(digits, [0xA4093822, 0x299F31D0]) == [0xD16CFE09, 0x94FDCCEB, 0x5001E420, 0x24126EA1]
+
+
+def test_the_generator_is_that_of_its_paper():
+    """Random counters and seeds of 64 bits."""
     def at(counter, seed):
         place = te.placeholder((1,), "uint64", "c")
         outs = [te.compute((1,), lambda i, part=part: words(place(i), seed)[part]) for part in range(4)]
@@ -217,13 +289,16 @@ def test_the_generator_has_the_words_of_its_paper():
         interpret(function, [np.array([counter], "u8"), *arrays])
         return [int(each[0]) for each in arrays]
     assert at(0, 0) == [0x6627E8D5, 0xE169C58D, 0xBC57AC4C, 0x9B00DBD8]
+    draws = [0, 1, 2**32 - 1, 2**32, 2**63, 2**64 - 1, *map(int, RNG.integers(0, 2**64, 5, np.uint64))]
+    for counter in draws:
+        for seed in draws[::2]:
+            assert at(counter, seed) == philox([counter % 2**32, counter >> 32, 0, 0], [seed % 2**32, seed >> 32])
 
 
 def drawn(op, shape=(200, 300), kind=TensorProto.FLOAT, **words):
-    proto = helper.make_model(helper.make_graph([node(op, [], ["y"], "drawn", shape=shape, dtype=kind, **words)], "net", [],
-                                                [helper.make_tensor_value_info("y", kind,
-                                                                               shape)]), opset_imports=[helper.make_opsetid("",
-                                                                                                                            17)])
+    graph = helper.make_graph([node(op, [], ["y"], "drawn", shape=shape, dtype=kind, **words)], "net", [],
+                              [helper.make_tensor_value_info("y", kind, shape)])
+    proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)])
     return vtakit.compile(proto).run({})["y"]
 
 
@@ -243,8 +318,8 @@ def test_normal_numbers(kind):
     assert abs(z.mean()) < 0.02
     assert abs(z.std() - 1) < 0.02
     cdf = np.array([NormalDist().cdf(e) for e in z[::50]])
-    assert np.abs(cdf - (np.arange(0, len(z),
-                                   50) + 0.5) / len(z)).max() < 1.95 / len(z) ** 0.5  # Kolmogorov: 1 of 1,000 is beyond
+    places = (np.arange(0, len(z), 50) + 0.5) / len(z)
+    assert np.abs(cdf - places).max() < 1.95 / len(z) ** 0.5  # Kolmogorov: 1 of 1,000 is beyond
 
 
 def test_seeds_decide():
@@ -270,10 +345,30 @@ def test_classes_as_often_as_their_probabilities_say():
         assert not (np.bincount(row, minlength=4)[wanted == 0]).any()
 
 
-def test_bernoulli():
-    p = np.repeat(np.array([0.0, 0.2, 0.9, 1.0], "f4")[:, None], 5000, 1)
-    proto = one("Bernoulli", {"p": p}, [("y", "f4", p.shape)], opset=22, seed=1.0)
-    assert np.abs(vtakit.compile(proto).run({"p": p})["y"].mean(1) - p[:, 0]).max() < 0.02
+@pytest.mark.parametrize("kind", ["f2", "f4", "f8"])
+def test_bernoulli(kind):
+    p = np.repeat(np.array([0.0, 0.2, 0.9, 1.0], kind)[:, None], 50_000, 1)
+    y = vtakit.compile(one("Bernoulli", {"p": p}, [("y", kind, p.shape)], opset=22, seed=1.0)).run({"p": p})["y"].astype("f8")
+    assert np.abs(y.mean(1) - p[:, 0]).max() < 0.02
+    assert not y[0].any()
+    assert y[3].all()
+
+
+@pytest.mark.parametrize("kind", [TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.FLOAT16, TensorProto.BFLOAT16])
+@pytest.mark.parametrize(("low", "high"), [(0.0, 1.0), (-2.0, 4.0), (1.0, 1.5), (-1.0, 0.0), (-3.0, -1.0), (1000.0, 1001.0)])
+def test_uniform_numbers_stay_below_their_end(kind, low, high):
+    """Where a type has few numbers many are rounded to the end, or below the start, a number of each type here."""
+    y = drawn("RandomUniform", (200, 1000), kind, seed=6.0, low=low, high=high).astype("f8")
+    assert low <= y.min() <= y.max() < high or (kind == TensorProto.BFLOAT16 and low == 1000)
+
+
+@pytest.mark.parametrize(("name", "kind"), [("float16", np.float16), ("float32", np.float32), ("float64", np.float64)])
+def test_numbers_below_others(name, kind):
+    tiny, least = np.finfo(kind).tiny, np.finfo(kind).smallest_subnormal
+    few = np.array([1, 2, 0.5, 3, 0, -1, -0.5, tiny, least, -tiny], kind)
+    for x in [*few, *RNG.standard_normal(50).astype(kind)]:
+        assert _below(float(x), dtype(name)) == float(np.nextafter(x, kind(-np.inf)))
+    assert _below(0.1, dtype("bfloat16")) == float.fromhex("0x1.98p-4")
 
 
 def test_a_cut_transform_is_products_alone():

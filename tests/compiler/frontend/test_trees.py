@@ -43,10 +43,9 @@ def forest(rng, trees, depth, features, modes):
             own = count
             count += 1
             leaf = level == depth or (level and rng.random() < 0.3)
-            row = {"treeids": tree, "nodeids": own, "featureids": int(rng.integers(features)), "values": float(rng.integers(-3,
-                                                                                                                            4))
-                                                                                                                            / 2,
-                   "modes": "LEAF" if leaf else str(rng.choice(modes)), "truenodeids": 0, "falsenodeids": 0,
+            row = {"treeids": tree, "nodeids": own, "featureids": int(rng.integers(features)),
+                   "values": float(rng.integers(-3, 4)) / 2, "modes": "LEAF" if leaf else str(rng.choice(modes)),
+                   "truenodeids": 0, "falsenodeids": 0,
                    "missing_value_tracks_true": 0 if leaf else int(rng.integers(2))}
             place = len(columns["nodeids"])
             for name, value in row.items():
@@ -76,17 +75,16 @@ def test_a_regressor(modes, aggregate, targets):
     weights = [(tree, node, target, float(rng.standard_normal())) for tree, node in leaves for target in range(targets)]
     trees, ids, places, numbers = zip(*weights, strict=True)
     proto = of_one(
-        "TreeEnsembleRegressor", [("x", TensorProto.FLOAT, [40, 5])], [("y", TensorProto.FLOAT, [40,
-                                                                                                 targets])], n_targets=targets,
-        target_treeids=trees, target_nodeids=ids, target_ids=places, target_weights=numbers, aggregate_function=aggregate,
-        base_values=[0.5] * targets, **nodes,
+        "TreeEnsembleRegressor", [("x", TensorProto.FLOAT, [40, 5])], [("y", TensorProto.FLOAT, [40, targets])],
+        n_targets=targets, target_treeids=trees, target_nodeids=ids, target_ids=places, target_weights=numbers,
+        aggregate_function=aggregate, base_values=[0.5] * targets, **nodes,
     )
     agrees(proto, x=rows(rng))
 
 
 @pytest.mark.parametrize(("classes", "columns", "post", "low"), [
-    (3, 3, "NONE", -1), (3, 3, "SOFTMAX", -1), (2, 1, "NONE", 0), (2, 1, "LOGISTIC", -1), (2, 2, "NONE", 0), (4, 4, "LOGISTIC",
-                                                                                                              -1),
+    (3, 3, "NONE", -1), (3, 3, "SOFTMAX", -1), (2, 1, "NONE", 0), (2, 1, "LOGISTIC", -1), (2, 2, "NONE", 0),
+    (4, 4, "LOGISTIC", -1),
 ])
 def test_a_classifier(classes, columns, post, low):
     rng = np.random.default_rng(classes + columns)
@@ -124,13 +122,25 @@ def test_labels(keys, values, kind):
 
 
 @pytest.mark.parametrize(("op", "attributes"), [
-    ("Scaler", {"offset": [1.0, 2.0, 3.0], "scale": [0.5, 2.0, 1.0]}), ("Normalizer", {"norm": "L1"}), ("Normalizer",
-                                                                                                        {"norm": "L2"}),
-    ("Binarizer", {"threshold": 0.25}),
+    ("Scaler", {"offset": [1.0, 2.0, 3.0], "scale": [0.5, 2.0, 1.0]}), ("Binarizer", {"threshold": 0.25}),
+    ("Normalizer", {"norm": "MAX"}), ("Normalizer", {"norm": "L1"}), ("Normalizer", {"norm": "L2"}),
 ])
 def test_numbers_made_alike(op, attributes):
-    x = np.random.default_rng(2).standard_normal((4, 3)).astype("f4")
-    agrees(of_one(op, [("x", TensorProto.FLOAT, [4, 3])], [("y", TensorProto.FLOAT, [4, 3])], 1, **attributes), x=x)
+    x = np.random.default_rng(2).standard_normal((6, 3)).astype("f4")
+    x[0], x[1] = -np.abs(x[0]), 0  # a row below zero, and one of zeros
+    agrees(of_one(op, [("x", TensorProto.FLOAT, [6, 3])], [("y", TensorProto.FLOAT, [6, 3])], 1, **attributes), x=x)
+
+
+@pytest.mark.parametrize("feature", [5, 1000, -1])
+def test_features_that_rows_do_not_have_are_refused(feature):
+    tree = {"nodes_featureids": [feature, 0, 0], "nodes_truenodeids": [1, 0, 0], "nodes_falsenodeids": [2, 0, 0],
+            "nodes_modes": ["BRANCH_LEQ", "LEAF", "LEAF"], "nodes_values": [0.5, 0.0, 0.0], "nodes_treeids": [0] * 3,
+            "nodes_nodeids": [0, 1, 2], "n_targets": 1, "target_treeids": [0, 0], "target_nodeids": [1, 2],
+            "target_ids": [0, 0], "target_weights": [1.0, 2.0]}
+    proto = of_one("TreeEnsembleRegressor", [("x", TensorProto.FLOAT, [3, 5])], [("y", TensorProto.FLOAT, [3, 1])], **tree)
+    with raises(UnsupportedError, "model 'net' needs what vtakit does not support: TreeEnsembleRegressor that compares feature "
+                                  f"{feature} of rows of 5 (1 node: 'y')"):
+        vtakit.compile(proto)
 
 
 def test_strings_are_refused():

@@ -15,7 +15,8 @@ from support import raises
 
 import vtakit
 from vtakit.compiler.frontend.errors import ModelError, UnsupportedError
-from vtakit.compiler.frontend.onnx.host import HOST, Call
+from vtakit.compiler.frontend.onnx.host import Call
+from vtakit.compiler.frontend.onnx.hosted import HOST
 from vtakit.runtime.inputs import InputError
 from vtakit.runtime.stages.module import OpenModule
 

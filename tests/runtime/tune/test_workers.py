@@ -62,8 +62,9 @@ def test_a_network_is_tuned_on_workers(target, tmp_path, monkeypatch, capsys):
     assert len(trials) == 5
     assert measured
     if target == "vta":
-        (network_,) = [each for each in Records.read(tmp_path / "r.jsonl") if each.kind == "network"]
-        net = try_forms(network(tmp_path / "int8.onnx", "vta"), None, Records.read(tmp_path / "r.jsonl"))  # known: not measured again
+        records = Records.read(tmp_path / "r.jsonl")
+        (network_,) = [each for each in records if each.kind == "network"]
+        net = try_forms(network(tmp_path / "int8.onnx", "vta"), None, records)  # known: nothing is measured again
         for each in [each for each in trials if each.cost is not None] or pytest.fail("none was counted"):
             assert next(Cycles(1).measure(net.tuned[0].task, [each.decisions]))[1].cost == each.cost
         (image,) = measured[0]

@@ -2,7 +2,8 @@
 
 from collections.abc import Sequence
 
-from vtakit.compiler.frontend.onnx.host import HOST, Call
+from vtakit.compiler.frontend.onnx.host import Call
+from vtakit.compiler.frontend.onnx.hosted import HOST
 from vtakit.compiler.frontend.onnx.nodes import OnnxNode, converts
 from vtakit.compiler.graph.ir import Value
 

@@ -1,5 +1,7 @@
-"""Operators of the domain ai.onnx.ml on numbers: what scikit-learn's and gradient boosting's converters write; strings are not
-read."""
+"""Operators of the domain ai.onnx.ml on numbers: what scikit-learn's and gradient boosting's converters write.
+
+Strings are not read.
+"""
 
 from typing import Any
 
@@ -59,5 +61,5 @@ def scaler(n: OnnxNode) -> Value:
 def normalizer(n: OnnxNode) -> Value:
     x = n[0] if n.dtype(0).is_float and n.dtype(0).bits == 32 else n.apply("cast", n[0], to="float32")
     op = {"MAX": "reduce_max", "L1": "reduce_l1", "L2": "reduce_l2"}[n.attr("norm", "MAX")]
-    size = n.apply(op, n.apply("abs", x) if op == "reduce_max" else x, axes=(n.ndim(0) - 1,), keepdims=True)
+    size = n.apply(op, x, axes=(n.ndim(0) - 1,), keepdims=True)
     return n.apply("div", x, n.apply("where", n.apply("equal", size, n.like(0, size)), n.like(1, size), size))

@@ -1,5 +1,7 @@
-"""Random numbers, the same on each run: those of a seed, or, where a node has none, of its name (see
-`vtakit.compiler.nn.numbers.random`)."""
+"""Random numbers, the same on each run: those of a seed, or, where a node has none, of its name.
+
+See `vtakit.compiler.nn.numbers.random`.
+"""
 
 import zlib
 
@@ -38,14 +40,17 @@ def drawn_like(n: OnnxNode) -> Value:
 def bernoulli(n: OnnxNode) -> Value:
     """1 as often as an element says, else 0; the function that ONNX gives it has 1 where it should be 0."""
     kind = n.kind("dtype", n.dtype(0))
-    uniform = n.apply("random_uniform", shape=n.shape(0), dtype=str(n.dtype(0)), seed=seed_of(n))
-    return n.apply("cast", n.apply("less", uniform, n[0]), to=str(kind))
+    wide = n[0] if n.dtype(0).bits >= 32 else n.apply("cast", n[0], to="float32")  # a narrow type has few numbers near 1
+    uniform = n.apply("random_uniform", shape=n.shape(0), dtype=str(wide.type.dtype), seed=seed_of(n))
+    return n.apply("cast", n.apply("less", uniform, wide), to=str(kind))
 
 
 @converts("Multinomial")
 def multinomial(n: OnnxNode) -> Value:
-    """Classes [B, samples] of unnormalized log-probabilities [B, C]: a uniform number's place in the running sum of
-    probabilities."""
+    """Classes [B, samples] of unnormalized log-probabilities [B, C].
+
+    A class is the place of a uniform number in the running sum of probabilities.
+    """
     kind = n.kind("dtype", dtype("int32"))
     batch, classes = n.shape(0)
     count = int(n.attr("sample_size", 1))

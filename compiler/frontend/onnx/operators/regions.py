@@ -15,10 +15,8 @@ def col2im(n: OnnxNode) -> Value:
     image, block = n.ints(1), n.ints(2)
     ones = (1,) * len(image)
     return n.apply(
-        "col2im", n[0], image_shape=image, block_shape=block, strides=n.attr("strides", ones), pads=n.attr("pads", (0,
-                                                                                                                    0) *
-                                                                                                                    len(image)),
-        dilations=n.attr("dilations", ones),
+        "col2im", n[0], image_shape=image, block_shape=block, strides=n.attr("strides", ones),
+        pads=n.attr("pads", (0, 0) * len(image)), dilations=n.attr("dilations", ones),
     )
 
 
@@ -45,8 +43,8 @@ def deform_conv(n: OnnxNode) -> Value:
 
 @converts("MaxRoiPool")
 def max_roi_pool(n: OnnxNode) -> Value:
-    return n.apply("max_roi_pool", n[0], n[1], pooled_shape=n.required("pooled_shape"), spatial_scale=n.attr("spatial_scale",
-                                                                                                             1.0))
+    shape, scale = n.required("pooled_shape"), n.attr("spatial_scale", 1.0)
+    return n.apply("max_roi_pool", n[0], n[1], pooled_shape=shape, spatial_scale=scale)
 
 
 @converts("RoiAlign")
@@ -55,17 +53,18 @@ def roi_align(n: OnnxNode) -> Value:
     if coordinates not in ("half_pixel", "output_half_pixel"):
         raise n.unsupported(f"with coordinate_transformation_mode {coordinates!r}")
     return n.apply(
-        "roi_align", n[0], n[1], n[2], output_shape=(n.attr("output_height", 1), n.attr("output_width", 1)), mode=n.attr("mode",
-                                                                                                                         "avg"),
-        sampling_ratio=n.attr("sampling_ratio", 0), spatial_scale=n.attr("spatial_scale",
-                                                                         1.0), half_pixel=coordinates == "half_pixel",
+        "roi_align", n[0], n[1], n[2], output_shape=(n.attr("output_height", 1), n.attr("output_width", 1)),
+        mode=n.attr("mode", "avg"), sampling_ratio=n.attr("sampling_ratio", 0), spatial_scale=n.attr("spatial_scale", 1.0),
+        half_pixel=coordinates == "half_pixel",
     )
 
 
 @converts("MaxUnpool")
 def max_unpool(n: OnnxNode) -> Value:
-    """Elements at places that are counted over the whole result without `output_shape`; it adds zeros at the end of
-    dimensions."""
+    """Elements at places that are counted over the whole result without `output_shape`.
+
+    `output_shape` adds zeros at the end of dimensions, as ONNX's reference and node tests have it.
+    """
     kernel = n.required("kernel_shape")
     strides, pads = n.attr("strides", (1,) * len(kernel)), n.attr("pads", (0, 0) * len(kernel))
     shape = (*n.shape(0)[:2], *[

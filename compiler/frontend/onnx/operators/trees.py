@@ -48,7 +48,10 @@ class _Forest:
                 raise n.unsupported("of trees with cycles")
 
     def leaves(self, n: OnnxNode, x: Value) -> Value:
-        """The leaf of each tree that rows come to."""
+        """The leaf of each tree that rows come to. Raises Unsupported for features that the rows do not have."""
+        wrong = [each for each in self.features if not 0 <= each < x.type.shape[1]]
+        if wrong:
+            raise n.unsupported(f"that compares feature {wrong[0]} of rows of {x.type.shape[1]}")
         kind = numpy_dtype(x.type.dtype)
         columns = [np.asarray(column, np.int32) for column in (self.features, self.modes, self.missing, self.lower, self.upper,
                                                                self.roots)]

@@ -1,11 +1,8 @@
 """Attention and rotary places, as onnxruntime's optimizers and model builders write them.
 
-What a mask leaves out gets `mask_filter_value` added to its score (-10,000 if not given), as onnxruntime does it on CPUs; what
-is to
-come, in causal attention, the least number.
+What a mask leaves out gets `mask_filter_value` added to its score (-10,000 if not given), as onnxruntime does it on CPUs; what is
+to come, in causal attention, the least number.
 """
-
-from typing import Any
 
 import numpy as np
 
@@ -41,8 +38,8 @@ def part(n: OnnxNode, x: Value, axis: int, start: int, end: int) -> Value:
 
 
 def attended(
-    n: OnnxNode, q: Value, k: Value, v: Value, *, scale: float, bias: Value | None, causal: bool, window: int = -1, softcap:
-    float = 0.0,
+    n: OnnxNode, q: Value, k: Value, v: Value, *, scale: float, bias: Value | None, causal: bool, window: int = -1,
+    softcap: float = 0.0,
 ) -> Value:
     """``softmax(q @ k.T * scale + bias) @ v`` of [B, heads, S, width].
 
@@ -67,8 +64,8 @@ def attended(
 def _masked(n: OnnxNode, at: int, batch: int, rows: int, columns: int, like: Value) -> Value | None:
     """A mask as numbers to add to scores [batch, heads, rows, columns]; None if the operand is not given.
 
-    [batch] or [2 * batch] : where keys end, and where they begin      [batch, columns], [batch, rows,
-                                                                                          columns] : 1 for what counts
+    [batch] or [2 * batch]                     : where keys end, and where they begin
+    [batch, columns] or [batch, rows, columns] : 1 for what counts
     """
     if not n.has(at):
         return None
@@ -104,8 +101,8 @@ def _self_attention(n: OnnxNode, x: Value, *, mask: int, past: int, bias: int | 
 
     mask, past, bias : numbers of optional operands
     """
-    if n.attr("do_rotary", 0):
-        raise n.unsupported("with do_rotary")
+    n.reads("num_heads", "scale", "mask_filter_value", "unidirectional", "qkv_hidden_sizes", do_rotary=0, rotary_embedding_dim=0,
+            past_present_share_buffer=0)
     count = int(n.required("num_heads"))
     batch, rows, width = x.type.shape
     sizes = n.attr("qkv_hidden_sizes") or (width // 3,) * 3
@@ -133,8 +130,10 @@ def attention(n: OnnxNode) -> list[Value | None]:
 
 @converts("QAttention", domain=DOMAIN)
 def quantized_attention(n: OnnxNode) -> list[Value | None]:
-    """Attention whose operand and weights are integers: input, weight, bias, input_scale, weight_scale, mask, zero points,
-    past."""
+    """Attention whose operand and weights are integers.
+
+    input, weight, bias, input_scale, weight_scale, mask, the two zero points, past
+    """
     whole = n.apply("matmul_integer", n[0], n[1], n.maybe(6), n.maybe(7))
     x = n.apply("mul", n.apply("cast", whole, to=str(n.dtype(3))), n.apply("mul", n[3], n[4]))
     return _self_attention(n, n.apply("add", x, n[2]), mask=5, past=8, bias=None)
@@ -142,8 +141,11 @@ def quantized_attention(n: OnnxNode) -> list[Value | None]:
 
 @converts("MultiHeadAttention", domain=DOMAIN)
 def multi_head(n: OnnxNode) -> list[Value | None]:
-    """query, key, value, bias, key_padding_mask, attention_bias, past_key, past_value; query may hold all three, key the last
-    two."""
+    """query, key, value, bias, key_padding_mask, attention_bias, past_key, past_value.
+
+    query may hold all three, key the last two.
+    """
+    n.reads("num_heads", "scale", "mask_filter_value", "unidirectional")
     count = int(n.required("num_heads"))
     bias = n.maybe(3)
 
@@ -196,6 +198,7 @@ def _turned(n: OnnxNode, x: Value, c: Value, s: Value, interleaved: bool) -> Val
 @converts("RotaryEmbedding", domain=DOMAIN)
 def rotary(n: OnnxNode) -> Value:
     """x [B, S, H] or [B, heads, S, width], position_ids [1] (of the first) or [B, S], cosines and sines [places, width / 2]."""
+    n.reads("num_heads", "interleaved", rotary_embedding_dim=(0, 2 * n.shape(2)[1]), is_packed_batching=0, scale=1.0)
     flat = n.ndim(0) == 3
     count = int(n.attr("num_heads", 0))
     if flat and not count:
@@ -204,8 +207,8 @@ def rotary(n: OnnxNode) -> Value:
     batch, _, length, _ = x.type.shape
     places = n[1]
     if places.type.size == 1 and batch * length > 1:
-        places = n.apply("add", n.apply("reshape", places, shape=(1, 1)), n.value(np.arange(length, dtype=np.int64).reshape(1,
-                                                                                                                            length)))
+        after = np.arange(length, dtype=np.int64).reshape(1, length)
+        places = n.apply("add", n.apply("reshape", places, shape=(1, 1)), n.value(after))
     tables = []
     for at in (2, 3):
         rows = n.apply("gather", n[at], places, axis=0)
@@ -221,11 +224,15 @@ def group_query(n: OnnxNode) -> list[Value | None]:
     query, key, value, past_key, past_value, seqlens_k, total_sequence_length, cos_cache, sin_cache. The last sequence's length is
     that of the past and the new keys, so that `seqlens_k`, which says so, is not read.
     """
+    n.reads(
+        "num_heads", "kv_num_heads", "scale", "softcap", "do_rotary", "rotary_interleaved", "local_window_size", causal=1,
+        kv_cache_bit_width=0, k_quant_type="NONE", v_quant_type="NONE", smooth_softmax=(-1, 0), qk_output=0,
+        sliding_window_cache=0, qk_norm_epsilon=n.attr("qk_norm_epsilon"),  # of norms whose operands are refused below
+    )
     q_heads, kv_heads = int(n.required("num_heads")), int(n.required("kv_num_heads"))
     unread = [at for at in range(9, len(n)) if n.has(at)]
-    if unread or not n.has(1) or n.attr("kv_cache_bit_width", 0) or n.attr("k_quant_type", "NONE") != "NONE":
-        why = f"with its operand {unread[0]}" if unread else "of queries, keys and values in one, or with kept integers"
-        raise n.unsupported(why)
+    if unread or not n.has(1):
+        raise n.unsupported(f"with its operand {unread[0]}" if unread else "of queries, keys and values in one")
     q, k, v = heads(n, n[0], q_heads), heads(n, n[1], kv_heads), heads(n, n[2], kv_heads)
     batch, _, length, width = q.type.shape
     old = n.shape(3)[2] if n.has(3) else 0
@@ -236,9 +243,8 @@ def group_query(n: OnnxNode) -> list[Value | None]:
         raise n.unsupported(f"of {total} keys where {old} are kept and {length} are new")
     if n.attr("do_rotary", 0):
         tables = [n.apply("reshape", part(n, n[at], 0, old, old + length), shape=(1, 1, length, n.shape(at)[1])) for at in (7, 8)]
-        turned: list[Any] = [_turned(n, each, tables[0], tables[1], interleaved=bool(n.attr("rotary_interleaved",
-                                                                                            0))) for each in (q, k)]
-        q, k = turned
+        pairs = bool(n.attr("rotary_interleaved", 0))
+        q, k = (_turned(n, each, tables[0], tables[1], interleaved=pairs) for each in (q, k))
     if old:
         k, v = (n.apply("concat", n[at], new, axis=2) for at, new in ((3, k), (4, v)))
     shared = q_heads // kv_heads
@@ -247,8 +253,8 @@ def group_query(n: OnnxNode) -> list[Value | None]:
         if shared == 1:
             return x
         apart = n.apply("reshape", x, shape=(batch, kv_heads, 1, total, width))
-        return n.apply("reshape", n.apply("expand", apart, shape=(batch, kv_heads, shared, total, width)), shape=(batch, q_heads,
-                                                                                                                  total, width))
+        each = n.apply("expand", apart, shape=(batch, kv_heads, shared, total, width))
+        return n.apply("reshape", each, shape=(batch, q_heads, total, width))
     scale = n.attr("scale", 0.0) or width**-0.5
     y = attended(n, q, repeated(k), repeated(v), scale=scale, bias=None, causal=True, window=int(n.attr("local_window_size", -1)),
                  softcap=float(n.attr("softcap", 0.0)))

@@ -55,6 +55,7 @@ def dynamic_lstm(n: OnnxNode) -> Any:
 @converts("MatMulNBits", domain=DOMAIN)
 def blocks_of_bits(n: OnnxNode) -> Value:
     """``A @ B.T + bias``, B [N, K] in 2, 4 or 8 bits with a scale for each block along K; known weights are unpacked at once."""
+    n.reads("N", "K", "bits", "block_size", "accuracy_level", weight_prepacked=0)  # the level is what is enough
     rows, columns, bits, size = (int(n.required(word)) for word in ("N", "K", "bits", "block_size"))
     if n.has(4) or bits not in (2, 4, 8):
         raise n.unsupported("with g_idx" if n.has(4) else f"of {bits} bits")

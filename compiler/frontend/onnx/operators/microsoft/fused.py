@@ -2,7 +2,7 @@
 
 from vtakit.compiler.frontend.onnx.nodes import OnnxNode, converts
 from vtakit.compiler.frontend.onnx.operators.conv import add_bias, window
-from vtakit.compiler.frontend.onnx.operators.microsoft.quantized import DOMAIN
+from vtakit.compiler.frontend.onnx.operators.microsoft.quantized import DOMAIN, WINDOW
 from vtakit.compiler.graph.ir import Value
 
 _ALONE = {
@@ -32,6 +32,7 @@ def activated(n: OnnxNode, y: Value, *numbers: float | None) -> Value:
 @converts("FusedConv", domain=DOMAIN)
 def fused_conv(n: OnnxNode) -> Value:
     """A convolution, its bias, a sum with another value, an activation."""
+    n.reads("activation", "activation_params", *WINDOW, "group")
     y = n.apply("conv", n[0], n[1], **window(n, n.shape(1)[2:]))
     if n.has(2):
         y = add_bias(n, y, n[2])
@@ -42,6 +43,7 @@ def fused_conv(n: OnnxNode) -> Value:
 
 @converts("FusedGemm", domain=DOMAIN)
 def fused_gemm(n: OnnxNode) -> Value:
+    n.reads("activation", "activation_alpha", "activation_beta", "activation_gamma", "alpha", "beta", "transA", "transB")
     y = n.apply(
         "gemm", n[0], n[1], n.maybe(2), alpha=n.attr("alpha", 1.0), beta=n.attr("beta", 1.0), trans_a=bool(n.attr("transA", 0)),
         trans_b=bool(n.attr("transB", 0)),
@@ -68,6 +70,7 @@ def _turned(n: OnnxNode, value: Value, last: bool, batch: bool) -> Value:
 @converts("FusedMatMul", "TransposeMatMul", domain=DOMAIN)
 def fused_matmul(n: OnnxNode) -> Value:
     """``alpha * A @ B``, either transposed."""
+    n.reads("alpha", "transA", "transB", "transBatchA", "transBatchB")
     a, b = (_turned(n, n[at], bool(n.attr(f"trans{word}", 0)), bool(n.attr(f"transBatch{word}", 0)))
             for at, word in enumerate("AB"))
     y = n.apply("matmul", a, b)
@@ -92,6 +95,7 @@ def fast_gelu(n: OnnxNode) -> Value:
 
 @converts("QuickGelu", domain=DOMAIN)
 def quick_gelu(n: OnnxNode) -> Value:
+    n.reads("alpha")
     return n.apply("swish", n[0], alpha=n.attr("alpha", 1.702))
 
 
@@ -99,6 +103,7 @@ def quick_gelu(n: OnnxNode) -> Value:
 def max_pool_with_channels_last(n: OnnxNode) -> Value:
     from vtakit.compiler.frontend.onnx.operators.pool import window as pool_window
 
+    n.reads(*WINDOW, "ceil_mode")
     rank = n.ndim(0)
     n.inputs[0] = n.apply("transpose", n[0], perm=(0, rank - 1, *range(1, rank - 1)))
     return n.apply("transpose", n.apply("max_pool", n[0], **pool_window(n)), perm=(0, *range(2, rank), 1))

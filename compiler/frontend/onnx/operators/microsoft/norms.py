@@ -18,6 +18,7 @@ converts("LayerNormalization", domain=DOMAIN)(layer_norm)  # as onnxruntime call
 def simplified(n: OnnxNode) -> Any:
     """RMS normalization; its second result, 1 / deviation, is not read."""
     _only(n, 1)
+    n.reads("axis", "epsilon", stash_type=1)
     return n.apply("rms_norm", n[0], n[1], axis=n.attr("axis", -1), epsilon=n.attr("epsilon", 1e-5))
 
 
@@ -32,6 +33,7 @@ def _only(n: OnnxNode, *kept: int) -> None:
 def skip(n: OnnxNode) -> list[Value | None]:
     """The layer norm, or RMS norm, of a sum of two values and a bias; the sum is the fourth result."""
     _only(n, 3)
+    n.reads("epsilon")
     simple = n.op.startswith("SkipSimplified")
     beta, bias = (None, n.maybe(3)) if simple else (n.maybe(3), n.maybe(4))
     both = n.apply("add", n[0], n[1])
@@ -48,8 +50,7 @@ def skip(n: OnnxNode) -> list[Value | None]:
 @converts("EmbedLayerNormalization", domain=DOMAIN)
 def embedding(n: OnnxNode) -> list[Value | None]:
     """Rows of tables of words, places and kinds, added and normalized; then how many tokens a mask has, and the sum."""
-    if n.attr("mask_index_type", 1) not in (0, 1):
-        raise n.unsupported(f"with mask_index_type {n.attr('mask_index_type')}")
+    n.reads("epsilon", mask_index_type=(0, 1))
     batch, length = n.shape(0)
     total = n.apply("gather", n[2], n[0], axis=0)
     places = n[8] if n.has(8) else n.value(np.arange(length, dtype=np.int32).reshape(1, length))

@@ -9,6 +9,7 @@ from vtakit.compiler.frontend.onnx.operators.pool import window
 from vtakit.compiler.graph.ir import Value
 
 DOMAIN = "com.microsoft"
+WINDOW = ("kernel_shape", "strides", "pads", "dilations", "auto_pad")  # attributes of what slides over an image
 
 
 def _real(n: OnnxNode, at: int, *, axis: int = 0) -> Value:
@@ -38,6 +39,7 @@ def leaky_relu(n: OnnxNode) -> Value:
 
 @converts("QLinearSoftmax", domain=DOMAIN)
 def softmax(n: OnnxNode) -> Value:
+    n.reads("axis", "opset")
     if n.attr("opset", 13) < 13:
         raise n.unsupported("of an operator set before 13")
     return _quantized(n, n.apply("softmax", _real(n, 0), axis=n.attr("axis", -1)), 3, 0)
@@ -45,20 +47,15 @@ def softmax(n: OnnxNode) -> Value:
 
 @converts("QLinearGlobalAveragePool", domain=DOMAIN)
 def global_average_pool(n: OnnxNode) -> Value:
-    _channels_first(n)
+    n.reads(channels_last=0)
     return _quantized(n, n.apply("global_average_pool", _real(n, 0)), 3, 0)
 
 
 @converts("QLinearAveragePool", domain=DOMAIN)
 def average_pool(n: OnnxNode) -> Value:
-    _channels_first(n)
+    n.reads(*WINDOW, "count_include_pad", "ceil_mode", channels_last=0)
     padded = bool(n.attr("count_include_pad", 0))
     return _quantized(n, n.apply("average_pool", _real(n, 0), count_include_pad=padded, **window(n)), 3, 0)
-
-
-def _channels_first(n: OnnxNode) -> None:
-    if n.attr("channels_last", 0):
-        raise n.unsupported("with channels last")
 
 
 @converts("QLinearConcat", domain=DOMAIN)
@@ -75,6 +72,7 @@ def where(n: OnnxNode) -> Value:
 @converts("QGemm", domain=DOMAIN)
 def gemm(n: OnnxNode) -> Value:
     """``alpha * A @ B + C``, C in int32 with the scale ``alpha * a_scale * b_scale``; a result without a scale is float."""
+    n.reads("alpha", "transA", "transB")
     trans_b = bool(n.attr("transB", 0))
     alpha = float(n.attr("alpha", 1.0))
     bias = None
@@ -90,15 +88,18 @@ def gemm(n: OnnxNode) -> Value:
 
 @converts("QuantizeLinear", domain=DOMAIN)
 def quantize(n: OnnxNode) -> Value:
+    n.reads("axis")
     return n.apply("quantize_linear", n[0], n[1], n.maybe(2), axis=n.attr("axis", 1) if n[1].type.size > 1 else 0)
 
 
 @converts("DequantizeLinear", domain=DOMAIN)
 def dequantize(n: OnnxNode) -> Value:
+    n.reads("axis")
     return _real(n, 0, axis=n.attr("axis", 1))
 
 
 @converts("QLinearReduceMean", domain=DOMAIN)
 def mean(n: OnnxNode) -> Value:
+    n.reads("axes", "keepdims")
     real = n.apply("reduce_mean", _real(n, 0), axes=n.attr("axes"), keepdims=bool(n.attr("keepdims", 1)))
     return _quantized(n, real, 3, 0)
