@@ -79,7 +79,7 @@ class InferenceSession:
     path_or_bytes : of an ONNX file, or its bytes; or an onnx.ModelProto
     sess_options  : `SessionOptions`, or onnxruntime's, of which the numbers of threads count
     providers     : names, or (name, options): CPUExecutionProvider, CUDAExecutionProvider; the first that there is, with a
-                    warning for each before it. The latter needs an NVIDIA GPU
+                    warning for each before it. The latter needs an NVIDIA GPU; of its options `device_id` counts
 
     Several threads may run a session at once.
     Raises ModelError for a model that cannot be read, InputError for options that there are not, and if there is no provider.
@@ -91,7 +91,7 @@ class InferenceSession:
     ) -> None:
         for name in options:
             raise InputError(f"InferenceSession({name}=…): there is no such option; known: sess_options, providers")
-        self._provider = _provider(providers)
+        self._provider, device = _provider(providers)
         model, self._proto = _read(path_or_bytes)
         graph = self._proto.graph
         initial = {each.name for each in graph.initializer}
@@ -99,7 +99,8 @@ class InferenceSession:
         self._inputs = [_node_arg(each) for each in graph.input if each.name not in initial]
         self._outputs = [_node_arg(each) for each in graph.output]
         shapes = {each.name: _sizes(each) for each in self._inputs if not all(isinstance(size, int) for size in each.shape)}
-        self._model = compile(model, PROVIDERS[self._provider], shapes=shapes or None, threads=_threads(sess_options))
+        self._model = compile(model, PROVIDERS[self._provider], shapes=shapes or None, device=device,
+                              threads=_threads(sess_options))
 
     def run(self, output_names: Sequence[str] | None, input_feed: Mapping[str, Any], run_options: Any = None) -> list[Any]:
         """Run on arrays by name, lists of them for sequences; return the outputs of these names, or all in order.
@@ -249,15 +250,25 @@ def _sizes(given: NodeArg) -> tuple[int | Dim, ...]:
         size if isinstance(size, int) else dim(size or f"{given.name}.{axis}") for axis, size in enumerate(given.shape)])
 
 
-def _provider(given: Sequence[Any] | None) -> str:
-    """Return the first of some providers that there is; warn of each before it."""
-    names = [each[0] if isinstance(each, tuple) else each for each in (given or ["CPUExecutionProvider"])]
-    for name in names:
+def _provider(given: Sequence[Any] | None) -> tuple[str, str | None]:
+    """Return the first of some providers that there is, and the device that its options name; warn of each before it."""
+    named = [each if isinstance(each, tuple) else (each, {}) for each in (given or ["CPUExecutionProvider"])]
+    for name, options in named:
         why = _lacking(name)
         if not why:
-            return str(name)
+            return str(name), _device(name, options)
         warnings.warn(why, RuntimeWarning, stacklevel=3)
-    raise InputError(f"providers={list(given or ())!r:.200}: there is none of them here; {one_of(PROVIDERS, str(names[0]))}")
+    raise InputError(f"providers={list(given or ())!r:.200}: there is none of them here; {one_of(PROVIDERS, str(named[0][0]))}")
+
+
+def _device(provider: str, options: Mapping[str, Any]) -> str | None:
+    """Return the device that a provider's options name, None for the provider's own."""
+    if PROVIDERS[provider] != "cuda" or "device_id" not in options:
+        return None
+    number = str(options["device_id"])  # onnxruntime takes "1", too
+    if not number.isdecimal():
+        raise InputError(f"{provider}: device_id is the number of a GPU, got {options['device_id']!r:.60}")
+    return f"cuda:{number}"
 
 
 def _lacking(name: Any) -> str:

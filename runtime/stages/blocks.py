@@ -69,7 +69,7 @@ class Constants:
 class RunningBlock:
     """A block whose stages run in order.
 
-    stages : what they are made of
+    stages : one for each stage of the block, ready to run, in the same order
     """
 
     def __init__(self, block: Block, stages: Sequence[Running], constants: Constants) -> None:

@@ -10,7 +10,7 @@ from support import raises
 import vtakit
 from vtakit import models
 from vtakit.compiler.frontend.errors import ModelError
-from vtakit.runtime import onnx_backend
+from vtakit.runtime import inference_session, onnx_backend
 from vtakit.runtime.cuda import driver
 from vtakit.runtime.module import InputError
 
@@ -106,6 +106,13 @@ def test_a_gpu_that_there_is_not_is_passed_over(monkeypatch):
         vtakit.InferenceSession(model(), providers=both[:1])
     monkeypatch.setattr(driver, "missing", lambda: "")
     assert vtakit.InferenceSession(model(), providers=both).get_providers() == ["CUDAExecutionProvider"]
+    asked = []
+    monkeypatch.setattr(inference_session, "compile", lambda *args, device, **options: asked.append((args[1], device)))
+    for given in ({}, {"device_id": 1}, {"device_id": "2", "arena_extend_strategy": "kSameAsRequested"}):
+        vtakit.InferenceSession(model(), providers=[("CUDAExecutionProvider", given)])
+    assert asked == [("cuda", None), ("cuda", "cuda:1"), ("cuda", "cuda:2")]
+    with raises(InputError, "CUDAExecutionProvider: device_id is the number of a GPU, got 'first'"):
+        vtakit.InferenceSession(model(), providers=[("CUDAExecutionProvider", {"device_id": "first"})])
 
 
 def of_one_node(kind: onnx.TypeProto, op: str = "Identity", to: onnx.TypeProto | None = None, **attrs) -> bytes:
