@@ -2,6 +2,7 @@
 
 import gc
 import os
+import signal
 import tempfile
 from importlib.util import find_spec
 
@@ -16,6 +17,8 @@ settings.register_profile("vtakit", deadline=None, derandomize=IN_CI)
 settings.load_profile("vtakit")
 os.environ.setdefault(VARIABLE, "off")  # what a test compiles is compiled by what it tests
 os.environ.setdefault("VTAKIT_RTL_TRAINING", "off")  # most models run for a second or two
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as a shell starts what it sends to the background; tests press Ctrl-C
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 # NumPy's products are small here. Its further threads would wait for the next one in a loop, several times as long as they work.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 

@@ -88,4 +88,5 @@ def test_the_table_says_what_a_graph_must_know():
     assert find("conv").attributes == ("strides", "pads", "dilations", "groups", "fill")
     assert (find("conv").kind, find("add").kind, find("reduce_sum").kind) == (Kind.ANCHOR, Kind.INJECTIVE, Kind.REDUCTION)
     assert find("softmax").kind is Kind.OPAQUE
-    assert all((operator.define.__doc__ or "").strip() for operator in OPERATORS.values())
+    ours = [each for each in OPERATORS.values() if each.define.__module__.startswith("vtakit.")]  # other tests register theirs
+    assert [each.name for each in ours if not (each.define.__doc__ or "").strip()] == []
