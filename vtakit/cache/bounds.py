@@ -1,5 +1,6 @@
 """Keep entries within a bounded size: those that nobody has used for longest go first."""
 
+import os
 import shutil
 import time
 from contextlib import suppress
@@ -40,9 +41,21 @@ def entries(root: Path) -> list[Kept]:
     for folder in root.glob("*"):
         with suppress(OSError):
             if folder.is_dir() and not folder.is_symlink() and not folder.suffix:
-                size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
-                found.append(Kept(folder.stat().st_mtime, size, folder))
+                found.append(Kept(folder.stat().st_mtime, _size_bytes(folder), folder))
     return sorted(found)
+
+
+def _size_bytes(folder: Path) -> int:
+    """Return the bytes of all files below a folder."""
+    total, left = 0, [str(folder)]
+    while left:
+        with os.scandir(left.pop()) as found:
+            for each in found:
+                if each.is_dir(follow_symlinks=False):
+                    left.append(each.path)
+                else:
+                    total += each.stat(follow_symlinks=False).st_size
+    return total
 
 
 def lately_used(folder: Path) -> bool:
