@@ -7,6 +7,7 @@ somebody else's, is compiled anew. A folder that cannot be written keeps nothing
 
 import hashlib
 import os
+import time
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from functools import cache
@@ -18,11 +19,11 @@ import numpy as np
 
 import vtakit
 from vtakit.base.limits import MAX_ONNX_BYTES
-from vtakit.base.reading import read_bytes
+from vtakit.base.reading import opened
 from vtakit.cache import bounds
 from vtakit.cache.entry import read
 from vtakit.cache.place import cache_folder, is_off, trouble, warn
-from vtakit.runtime.module_file import PackageError, dump, parse
+from vtakit.runtime.module_file import PackageError, parse, pieces
 from vtakit.runtime.target import Image
 
 if TYPE_CHECKING:
@@ -31,6 +32,11 @@ if TYPE_CHECKING:
 WORTH_SECONDS = 1.0  # of compilation, from which on a module is kept
 _FILE = "module.vtak"
 _LIBRARIES = ("llvmlite", "numpy", "onnx")
+_WORD = b"location"  # names the file of external data in a model
+_PIECE_BYTES = 1 << 20  # that are read at a time
+_TICK_SECONDS = 1.0  # within which two changes of a file may have one time
+_MOST_DIGESTS = 64
+_DIGESTS: dict[tuple[int, ...], tuple[bytes, bool]] = {}  # of files, by where they lie and when they were changed
 _SOURCES = ("base", "cache", "compiler", "hw", "runtime", "sim")
 
 
@@ -86,26 +92,52 @@ def keep(place: Path, image: Image, seconds: float, again: Callable[[], Path | N
     again : looks for the entry once more; it is another one if the model's files were changed meanwhile, and nothing is kept
     """
     if seconds >= WORTH_SECONDS and again() == place:
-        bounds.keep(place, _FILE, dump(image))
+        digest = hashlib.sha256()
+        bounds.keep(place, _FILE, pieces(image, digest=digest), digest)
 
 
 def _contents(model: "str | Path | onnx.ModelProto") -> list[bytes]:
-    """The bytes of a model and of the files that it refers to."""
+    """What tells the bytes of a model from those of others, and those of the files that it refers to."""
     if isinstance(model, str | Path):
         path = Path(model)
-        data = read_bytes(path, "the model", MAX_ONNX_BYTES)
-        parts = [path.stem.encode(), data]
+        digest, refers = _digest(path, "the model", MAX_ONNX_BYTES)
+        parts = [path.stem.encode(), digest]
     else:
         if not hasattr(model, "SerializeToString"):
             raise ValueError("no model")
         data = model.SerializeToString(deterministic=True)
-        parts = [data]
-    if b"location" in data:  # the word that names the file of external data
+        parts, refers = [data], _WORD in data
+    if refers:
         from vtakit.compiler.frontend.onnx.reader import external_files
 
         for file in external_files(model):
-            parts += [str(file).encode(), read_bytes(file, "the model's data", follow=False)]
+            parts += [str(file).encode(), _digest(file, "the model's data", follow=False)[0]]
     return parts
+
+
+def _digest(path: Path, what: str, most_bytes: int | None = None, *, follow: bool = True) -> tuple[bytes, bool]:
+    """Return the SHA-256 of a file, and whether `_WORD` is in it. Of a file that has not changed since, the former are taken.
+
+    Raises as `opened` does.
+    """
+    with opened(path, what, most_bytes, follow=follow) as (stream, _):
+        state = os.fstat(stream.fileno())
+        key = state.st_dev, state.st_ino, state.st_size, state.st_mtime_ns, state.st_ctime_ns
+        if (known := _DIGESTS.get(key)) is not None:
+            return known
+        settled = time.time() - state.st_ctime > _TICK_SECONDS
+        digest, refers, kept = hashlib.sha256(), False, len(_WORD) - 1
+        place = bytearray(kept + _PIECE_BYTES)  # the end of the piece before, and a piece
+        while count := stream.readinto(memoryview(place)[kept:]):
+            digest.update(memoryview(place)[kept:kept + count])
+            refers = refers or place.find(_WORD, 0, kept + count) >= 0
+            place[:kept] = place[count:kept + count]
+    found = digest.digest(), refers
+    if settled:
+        if len(_DIGESTS) >= _MOST_DIGESTS:
+            _DIGESTS.clear()
+        _DIGESTS[key] = found
+    return found
 
 
 def _text(option: object) -> str:

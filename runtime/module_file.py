@@ -12,15 +12,17 @@
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict
+from itertools import chain
 from pathlib import Path
 from typing import Any, NoReturn
 
 import vtakit
-from vtakit.base.container import PREFIX, packed, unpacked
+from vtakit.base.container import PREFIX, Hash, unpacked
+from vtakit.base.container import pieces as container_pieces
 from vtakit.base.errors import VtakitError
 from vtakit.base.jsons import read_json
 from vtakit.base.limits import MAX_JSON_BYTES, check_name, check_shape
-from vtakit.base.writing import write_bytes
+from vtakit.base.writing import write_pieces
 from vtakit.compiler.codegen.places import Port
 from vtakit.compiler.graph.compile import Layer, Left
 from vtakit.compiler.graph.stored import ELEMENTS
@@ -47,12 +49,21 @@ def save(image: Image, path: str | Path, *, graph: bool = True) -> None:
 
     graph : whether to include the graph that the module was compiled from
     """
-    write_bytes(path, dump(image, graph=graph), "module file")
+    write_pieces(path, pieces(image, graph=graph), "module file")
 
 
 def dump(image: Image, *, graph: bool = True) -> bytes:
     """Return the bytes of a module file; see `save`."""
-    parts, blobs = [], [image.graph.encode()]
+    return b"".join([bytes(piece) for piece in pieces(image, graph=graph)])
+
+
+def pieces(image: Image, *, graph: bool = True, digest: Hash | None = None) -> Iterator[bytes | memoryview]:
+    """Yield the bytes of a module file piece by piece, each valid until the next; see `save`.
+
+    digest : is updated with each piece
+    """
+    parts: list[dict[str, Any]] = []
+    blobs: list[bytes | memoryview] = [image.graph.encode()]
     for part in image.parts:
         entry, own = part.dump()
         parts.append(entry | {
@@ -60,11 +71,10 @@ def dump(image: Image, *, graph: bool = True) -> bytes:
             "layers": [[each.kernel, each.ops, each.names, each.bytes, each.macs] for each in part.layers],
         })
         blobs += own
-    source: dict[str, Any] | None = None
+    source, blob = None, Blob.of([])
     if graph and image.source is not None:
         blob = image.source.blob
         source = asdict(image.source.options) | {"size": blob.size, "sha256": blob.digest.hex()}
-        blobs.append(blob.read())
     header = {
         "vtakit": vtakit.__version__,
         "name": image.name,
@@ -72,7 +82,8 @@ def dump(image: Image, *, graph: bool = True) -> bytes:
         **{kind: [_port(port) for port in getattr(image, kind)] for kind in _PORTS},
         "graph": len(blobs[0]), "left": image.left, "said": image.said, "parts": parts, "source": source,
     }
-    return packed(MAGIC, FILE_VERSION, header, blobs)
+    size = sum(map(len, blobs)) + blob.size
+    return container_pieces(MAGIC, FILE_VERSION, header, chain(blobs, blob.pieces()), size, digest)
 
 
 def _port(port: Port) -> list[Any]:
@@ -182,7 +193,9 @@ class _Reader:
             return None
         begin = self.begin + self.at
         data, digest = self._take(found["size"]), bytes.fromhex(found["sha256"])  # compared when it is read
-        blob = Blob(len(data), digest, bytes(data)) if self.file < 0 else Blob.section(self.file, begin, len(data), digest)
+        if self.file < 0:
+            return Source(Blob(len(data), digest, bytes(data), trusted=False), read_options(found))
+        blob = Blob.section(self.file, begin, len(data), digest)
         return Source(blob, read_options(found))
 
     def _part(self, entry: Mapping[str, Any], kinds: Mapping[str, type[Part]], values: tuple[Port, ...]) -> Part:

@@ -12,7 +12,7 @@ from vtakit.compiler.codegen.gpu.placed import Copy, PlacedLaunch, Scalar
 from vtakit.compiler.codegen.places import Place, Region
 from vtakit.compiler.graph.compile import Layer, Network
 from vtakit.compiler.ir.dtypes import dtype
-from vtakit.runtime.cpu.pages import reserve
+from vtakit.runtime.cpu.pages import filled, reserve
 from vtakit.runtime.fields import number, text
 from vtakit.runtime.target import Part
 
@@ -44,10 +44,7 @@ class PlacedPart(Part):
     @classmethod
     def placed(cls, network: Network, **code: Any) -> Self:
         """Return a compiled network as a part; `code` is what the class adds."""
-        params = reserve(network.params_bytes)
-        params[...] = 0
-        for at, array in network.params:
-            params[at:at + array.nbytes] = array.reshape(-1).view(np.uint8)
+        params = filled(network.params_bytes, network.params)
         count = len(network.inputs)
         return cls(
             reads=tuple(range(count)), writes=tuple(range(count, count + len(network.outputs))), layers=network.layers,

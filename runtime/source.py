@@ -4,7 +4,8 @@ import hashlib
 import os
 import tempfile
 import weakref
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
@@ -12,10 +13,11 @@ from vtakit.base.errors import VtakitError
 from vtakit.compiler.graph.decisions import read_decisions
 from vtakit.compiler.graph.errors import GraphError
 from vtakit.compiler.graph.ir import Graph
-from vtakit.compiler.graph.stored import dump_graph, load_graph
+from vtakit.compiler.graph.stored import graph_pieces, load_graph
 from vtakit.compiler.schedule.decisions import DecisionError
 
 _IN_MEMORY_BYTES = 1 << 20  # a larger graph lies in a file without a name
+_PIECE_BYTES = 1 << 20  # that are read at a time
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,8 +44,10 @@ class Blob:
     digest : SHA-256
     """
 
-    def __init__(self, size: int, digest: bytes, data: bytes | None, file: int = -1, offset: int = 0) -> None:
-        self.size, self.digest, self._data, self._file, self._offset = size, digest, data, file, offset
+    def __init__(
+        self, size: int, digest: bytes, data: bytes | None, file: int = -1, offset: int = 0, *, trusted: bool,
+    ) -> None:
+        self.size, self.digest, self._data, self._file, self._offset, self._trusted = size, digest, data, file, offset, trusted
         if file >= 0:
             weakref.finalize(self, os.close, file)
 
@@ -53,42 +57,50 @@ class Blob:
         return 0 if self._data is None else len(self._data)
 
     @classmethod
-    def of(cls, data: bytes) -> "Blob":
-        """Return a blob of these bytes. Large ones lie in a file without a name, deleted with the blob."""
-        digest = hashlib.sha256(data).digest()
-        if len(data) <= _IN_MEMORY_BYTES:
-            return cls(len(data), digest, data)
-        try:
-            with tempfile.TemporaryFile(buffering=0) as file:
-                view = memoryview(data)
-                while view:
-                    view = view[file.write(view) or 0:]
-                return cls(len(data), digest, None, os.dup(file.fileno()))
-        except OSError:  # no room there
-            return cls(len(data), digest, data)
+    def of(cls, pieces: Sequence[bytes | memoryview]) -> "Blob":
+        """Return a blob of these pieces. Large ones lie in a file without a name, deleted with the blob."""
+        size, digest = sum(map(len, pieces)), hashlib.sha256()
+        for piece in pieces:
+            digest.update(piece)
+        if size > _IN_MEMORY_BYTES:
+            with suppress(OSError), tempfile.TemporaryFile() as file:  # no room there
+                file.writelines(pieces)
+                file.flush()
+                return cls(size, digest.digest(), None, os.dup(file.fileno()), trusted=True)
+        return cls(size, digest.digest(), b"".join(pieces), trusted=True)
 
     @classmethod
     def section(cls, file: int, offset: int, size: int, digest: bytes) -> "Blob":
         """Return a section of an open file as a blob."""
-        return cls(size, digest, None, os.dup(file), offset)
+        return cls(size, digest, None, os.dup(file), offset, trusted=False)
 
     def read(self) -> bytes:
         """Return the bytes. Raises SourceError if the file has changed."""
-        found = self._stored() if self._data is None else self._data
-        if hashlib.sha256(found).digest() != self.digest:
+        return b"".join([bytes(piece) for piece in self.pieces()])
+
+    def pieces(self) -> Iterator[bytes | memoryview]:
+        """Yield the bytes piece by piece, each valid until the next. Raises SourceError, at their end, if the file has changed.
+
+        A file without a name is not compared: nobody else can change it.
+        """
+        digest = hashlib.sha256()
+        for piece in self._stored() if self._data is None else [self._data]:
+            if not self._trusted:
+                digest.update(piece)
+            yield piece
+        if not self._trusted and digest.digest() != self.digest:
             raise SourceError("the module's graph cannot be read: its file has changed since it was loaded; save it with "
                               "graph=False")
-        return found
 
-    def _stored(self) -> bytes:
-        parts, at = [], self._offset
-        while at < self._offset + self.size:
-            part = os.pread(self._file, self._offset + self.size - at, at)
-            if not part:
+    def _stored(self) -> Iterator[memoryview]:
+        place = memoryview(bytearray(min(_PIECE_BYTES, self.size)))
+        at, end = self._offset, self._offset + self.size
+        while at < end:
+            count = os.preadv(self._file, [place[:end - at]], at)
+            if not count:
                 break
-            parts.append(part)
-            at += len(part)
-        return b"".join(parts)
+            yield place[:count]
+            at += count
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -110,10 +122,10 @@ class Source:
 def source_of(graph: Graph, options: Options) -> Source | None:
     """Return the source of a module; None for an attribute that a file does not describe."""
     try:
-        data = dump_graph(graph)
+        pieces = graph_pieces(graph)
     except GraphError:  # the model compiles; its module has no graph to build from
         return None
-    return Source(Blob.of(data), options)
+    return Source(Blob.of(pieces), options)
 
 
 def read_options(header: Mapping[str, Any]) -> Options:

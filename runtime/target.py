@@ -73,7 +73,7 @@ class Part(ABC):
     live_bytes: int = 0
 
     @abstractmethod
-    def dump(self) -> tuple[dict[str, Any], list[bytes]]:
+    def dump(self) -> tuple[dict[str, Any], list[bytes | memoryview]]:
         """Return what a module file holds of the part beside its values and layers: JSON, and blobs."""
 
     @classmethod

@@ -71,7 +71,7 @@ class MachineCode:
             made.compile(kinds)
             made.disable_compile()  # its folder goes now
             if made.stats.cache_misses:
-                keep(folder, _FILE, _packed(private))
+                keep(folder, _FILE, [_packed(private)])
             found: Callable[..., Any] = made
         return found
 

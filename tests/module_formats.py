@@ -101,7 +101,7 @@ def _recompile(rng: random.Random) -> Case:
     graph = of_bytes(rng, graph) if rng.random() < 0.1 else graph
     from vtakit.runtime.source import Blob
 
-    changed = replace(evil, source=replace(image.source, blob=Blob.of(graph)))
+    changed = replace(evil, source=replace(image.source, blob=Blob.of([graph])))
     data = module_file.dump(changed)
     if rng.random() < 0.3:
         data = with_header_text(data, lambda head: of_json(rng, head))

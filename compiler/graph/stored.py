@@ -35,6 +35,11 @@ _NONSENSE = (TypeError, ValueError, KeyError, IndexError, AttributeError, Arithm
 
 def dump_graph(graph: Graph) -> bytes:
     """Return a graph as bytes. Raises GraphError for an attribute that is neither number, text nor a tuple of such."""
+    return b"".join(graph_pieces(graph))
+
+
+def graph_pieces(graph: Graph) -> list[bytes | memoryview]:
+    """Return what `dump_graph` does in pieces: those of constants are views of their elements."""
     numbers = {value: at for at, value in enumerate((*graph.inputs, *graph.constants))}
     nodes = []
     for node in graph.nodes:
@@ -48,7 +53,12 @@ def dump_graph(graph: Graph) -> bytes:
         "constants": [_described(value) for value in graph.constants], "nodes": nodes,
         "outputs": [[name, numbers[value]] for name, value in graph.outputs],
     }, separators=(",", ":")).encode()
-    return b"".join([_LENGTH.pack(len(head)), head, *(array.tobytes() for array in graph.constants.values())])
+    return [_LENGTH.pack(len(head)), head, *(bytes_of(array) for array in graph.constants.values())]
+
+
+def bytes_of(array: Array) -> memoryview:
+    """Return the elements of an array, in rows, as bytes; a view where they lie so."""
+    return np.ascontiguousarray(array).reshape(-1).view(np.uint8).data
 
 
 def _described(value: Value) -> list[Any]:

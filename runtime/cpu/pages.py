@@ -6,6 +6,7 @@ streams. Measured on one thread, 2 MiB pages under both take 3 to 4 % off convol
 """
 
 import mmap
+from collections.abc import Iterable
 from contextlib import suppress
 from typing import Any
 
@@ -34,3 +35,14 @@ def reserve(size: int) -> np.ndarray[Any, Any]:
     with suppress(OSError):  # a system built without large pages
         memory.madvise(mmap.MADV_HUGEPAGE, first, size // PAGE_BYTES * PAGE_BYTES)
     return raw[first:first + size]
+
+
+def filled(size: int, arrays: Iterable[tuple[int, np.ndarray[Any, Any]]]) -> np.ndarray[Any, Any]:
+    """So many bytes that hold arrays at offsets, and zeros between them; see `reserve`."""
+    memory, end = reserve(size), 0
+    for at, array in sorted(arrays, key=lambda placed: placed[0]):
+        memory[end:at] = 0
+        memory[at:at + array.nbytes] = array.reshape(-1).view(np.uint8)
+        end = max(end, at + array.nbytes)
+    memory[end:] = 0
+    return memory

@@ -13,7 +13,7 @@ from vtakit.compiler.codegen.llvm.target import Target
 from vtakit.compiler.codegen.places import Port
 from vtakit.compiler.graph.compile import Layer, Network
 from vtakit.runtime.cpu import openmp
-from vtakit.runtime.cpu.pages import reserve
+from vtakit.runtime.cpu.pages import filled, reserve
 from vtakit.runtime.fields import number, text, texts
 from vtakit.runtime.target import Part
 
@@ -42,21 +42,18 @@ class CpuPart(Part):
     def of(cls, network: Network, reads: Sequence[int], writes: Sequence[int]) -> Self:
         """Return a compiled network as a part."""
         code = network.code
-        params = reserve(network.params_bytes)
-        params[...] = 0
-        for at, array in network.params:
-            params[at:at + array.nbytes] = array.reshape(-1).view(np.uint8)
+        params = filled(network.params_bytes, network.params)
         return cls(
             reads=tuple(reads), writes=tuple(writes), code=code.code, symbols=code.symbols, outside=code.outside,
             messages=code.messages, layers=network.layers, params=params, arena_bytes=network.arena_bytes,
             live_bytes=network.live_bytes,
         )
 
-    def dump(self) -> tuple[dict[str, Any], list[bytes]]:
+    def dump(self) -> tuple[dict[str, Any], list[bytes | memoryview]]:
         """Return names, messages and sizes; code and parameters."""
         entry = {"symbols": self.symbols, "outside": self.outside, "messages": self.messages, "arena": self.arena_bytes,
                  "live": self.live_bytes}
-        return entry, [self.code, self.params.tobytes()]
+        return entry, [self.code, self.params.data]
 
     @classmethod
     def parse(

@@ -29,12 +29,12 @@ class CudaPart(PlacedPart):
         """Return a compiled network as a part."""
         return cls.placed(network, kernels=network.code.kernels)
 
-    def dump(self) -> tuple[dict[str, Any], list[bytes]]:
+    def dump(self) -> tuple[dict[str, Any], list[bytes | memoryview]]:
         """Return the launches; PTX, machine code, what the assembler said, and parameters."""
         made = self.kernels
         entry = self.entry() | {"arch": made.arch.name, "contract": made.arch.contract, "dynamic": dict(made.dynamic)}
         resources = {name: [getattr(each, field) for field in Resources.__slots__] for name, each in made.resources.items()}
-        return entry, [made.ptx.encode(), made.cubin, json.dumps(resources).encode(), self.params.tobytes()]
+        return entry, [made.ptx.encode(), made.cubin, json.dumps(resources).encode(), self.params.data]
 
     @classmethod
     def parse(

@@ -32,13 +32,13 @@ class OpenClPart(PlacedPart):
         code: SourceNetwork = network.code
         return cls.placed(network, source=code.source, facts=tuple(code.facts[name] for name in code.source.kernels))
 
-    def dump(self) -> tuple[dict[str, Any], list[bytes]]:
+    def dump(self) -> tuple[dict[str, Any], list[bytes | memoryview]]:
         """Return the launches; the source, and parameters."""
         entry = self.entry() | {
             "kernels": list(self.source.kernels), "uses": sorted(map(str, self.source.uses)), "language": self.source.language,
             "facts": [[each.block, each.spans, each.shared_bytes, each.barriers] for each in self.facts],
         }
-        return entry, [self.source.text.encode(), self.params.tobytes()]
+        return entry, [self.source.text.encode(), self.params.data]
 
     @classmethod
     def parse(

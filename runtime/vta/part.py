@@ -28,7 +28,7 @@ class VtaPart(Part):
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
 
-    def dump(self) -> tuple[dict[str, Any], list[bytes]]:
+    def dump(self) -> tuple[dict[str, Any], list[bytes | memoryview]]:
         """Return the names of buffers; the program file."""
         return {"inputs": self.inputs, "outputs": self.outputs}, [program_file.dump(self.program)]
 

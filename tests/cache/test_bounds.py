@@ -127,13 +127,13 @@ def test_one_file_is_kept_unless_another_process_writes_it(tmp_path):
     folder = tmp_path / "models" / "a"
     folder.parent.mkdir()
     with FileLock(f"{folder}.lock"):
-        bounds.keep(folder, "file", b"1")
+        bounds.keep(folder, "file", [b"1"])
     assert not folder.exists()
-    bounds.keep(folder, "file", b"2")
+    bounds.keep(folder, "file", [b"2"])
     assert read(folder, "file") == b"2"
-    bounds.keep(folder, "file", b"3")
+    bounds.keep(folder, "file", [b"3"])
     assert read(folder, "file") == b"3"
-    bounds.keep(tmp_path / "none" / "a", "file", b"4")  # nothing is said where nothing can be kept
+    bounds.keep(tmp_path / "none" / "a", "file", [b"4"])  # nothing is said where nothing can be kept
 
 
 def test_doctor_says_what_is_kept(tmp_path, monkeypatch, capsys):

@@ -1,5 +1,7 @@
 """Compiled models kept on disk: what is found again, what is not, and what several processes do at once."""
 
+import hashlib
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -57,9 +59,9 @@ def test_the_graph_of_a_module_that_was_kept_stays_in_its_file(kept):
 
 
 def test_a_model_compiles_whose_graph_cannot_be_stored(kept, tmp_path, monkeypatch):
-    def refuse(graph: object) -> bytes:
+    def refuse(graph: object) -> list[bytes]:
         raise GraphError("attribute 'x' is a dict, which a file does not hold")
-    monkeypatch.setattr(source, "dump_graph", refuse)
+    monkeypatch.setattr(source, "graph_pieces", refuse)
     module = vtakit.compile(network())
     assert module.memory.graph_bytes == 0
     module.save(tmp_path / "net.vtak")
@@ -189,3 +191,32 @@ def test_two_processes_at_once(kept, tmp_path):
     assert len(files(tmp_path)) == 1
     vtakit.compile(tmp_path / "net.onnx")
     assert kept == []
+
+
+def test_the_digest_of_a_file_is_that_of_its_bytes_wherever_the_word_lies(tmp_path, monkeypatch):
+    monkeypatch.setattr(kept_models, "_PIECE_BYTES", 64)
+    rng, path = np.random.default_rng(0), tmp_path / "file"
+    for case in range(200):
+        data = bytearray(rng.integers(128, 256, int(rng.integers(0, 400)), np.uint8).tobytes())
+        if refers := case % 2 == 0:
+            at = int(rng.integers(0, len(data) + 1))
+            data[at:at] = b"location"
+        path.write_bytes(data)
+        assert kept_models._digest(path, "the file") == (hashlib.sha256(data).digest(), refers)
+
+
+def test_a_file_is_read_anew_unless_it_has_been_left_alone_for_a_while(tmp_path, monkeypatch):
+    path = tmp_path / "file"
+    path.write_bytes(b"one")
+    first = kept_models._digest(path, "the file")
+    state = path.stat()
+    path.write_bytes(b"two")  # as many bytes, within one tick of the clock
+    os.utime(path, ns=(state.st_atime_ns, state.st_mtime_ns))
+    second = kept_models._digest(path, "the file")
+    assert second != first
+    monkeypatch.setattr(kept_models, "_TICK_SECONDS", -1.0)
+    monkeypatch.setattr(kept_models, "_DIGESTS", {})
+    assert kept_models._digest(path, "the file") == second
+    (key,) = kept_models._DIGESTS
+    kept_models._DIGESTS[key] = b"known", True
+    assert kept_models._digest(path, "the file") == (b"known", True)  # and nothing is read

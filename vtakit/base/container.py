@@ -3,8 +3,9 @@
 import hashlib
 import json
 import struct
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import chain
+from typing import Any, Protocol
 
 from vtakit.base.errors import VtakitError
 
@@ -12,11 +13,42 @@ PREFIX = struct.Struct("<8sIIQ")  # magic, version, bytes of the header, bytes o
 _DIGEST_BYTES = hashlib.sha256().digest_size
 
 
+class Hash(Protocol):
+    """A hash of `hashlib`."""
+
+    def update(self, data: bytes | memoryview, /) -> None:
+        """Add bytes."""
+
+    def digest(self) -> bytes:
+        """Return the hash of the bytes so far."""
+
+    def hexdigest(self) -> str:
+        """Return the same in hexadecimal."""
+
+
 def packed(magic: bytes, version: int, header: Mapping[str, Any], payload: Iterable[bytes]) -> bytes:
     """Return the bytes of a program or module file: prefix, header as JSON, payload, SHA-256 of these."""
-    head, rest = json.dumps(header, separators=(",", ":")).encode(), b"".join(payload)
-    body = PREFIX.pack(magic, version, len(head), len(rest)) + head + rest
-    return body + hashlib.sha256(body).digest()
+    rest = [*payload]
+    return b"".join(pieces(magic, version, header, rest, sum(map(len, rest))))
+
+
+def pieces(
+    magic: bytes, version: int, header: Mapping[str, Any], payload: Iterable[bytes | memoryview], payload_bytes: int,
+    digest: Hash | None = None,
+) -> Iterator[bytes | memoryview]:
+    """Yield what `packed` returns piece by piece, so that a large file need not be in memory as one.
+
+    payload : pieces of bytes, `payload_bytes` together; each is only valid until the next is asked for
+    digest  : a SHA-256 that is updated with each piece; at the end it is that of the whole file
+    """
+    head = json.dumps(header, separators=(",", ":")).encode()
+    found: Hash = hashlib.sha256() if digest is None else digest
+    for piece in chain([PREFIX.pack(magic, version, len(head), payload_bytes), head], payload):
+        found.update(piece)
+        yield piece
+    last = found.digest()
+    found.update(last)
+    yield last
 
 
 def unpacked(

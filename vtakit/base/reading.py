@@ -6,8 +6,8 @@ import resource
 import stat
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from io import BufferedReader
 from pathlib import Path
-from typing import BinaryIO
 
 from vtakit.base.errors import FileError, VtakitError
 
@@ -18,7 +18,7 @@ _STATM = Path("/proc/self/statm")  # of Linux: pages of this process, of its add
 def opened(
     path: str | Path, what: str, most_bytes: int | None = None, *, error: Callable[[str], VtakitError] = FileError,
     follow: bool = True,
-) -> Iterator[tuple[BinaryIO, int]]:
+) -> Iterator[tuple[BufferedReader, int]]:
     """Yield a regular file, open to be read, and its size in bytes.
 
     most_bytes : limit on its size; `memory_bytes` if None

@@ -2,7 +2,7 @@
 
 import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -51,6 +51,12 @@ def write_bytes(path: str | Path, data: bytes | bytearray, what: str) -> None:
     """Write a file whole or not at all; failure is a `FileError` that calls it `what`."""
     with written_whole(path, what) as file, unwritable(path, what):
         file.write_bytes(data)
+
+
+def write_pieces(path: str | Path, pieces: Iterable[bytes | memoryview], what: str) -> None:
+    """Write a file piece by piece, whole or not at all; failure to write is a `FileError` that calls it `what`."""
+    with written_whole(path, what) as file, unwritable(path, what), open(file, "wb") as stream:
+        stream.writelines(pieces)
 
 
 def make_folder(path: str | Path) -> Path:

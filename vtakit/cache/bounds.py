@@ -1,14 +1,17 @@
 """Keep entries within a bounded size: those that nobody has used for longest go first."""
 
+import hashlib
 import os
 import shutil
 import time
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from filelock import FileLock, Timeout
 
+from vtakit.base.container import Hash
 from vtakit.cache.entry import GONE, building_place, discard, publish
 
 LIMIT_BYTES = 2 << 30  # of one kind of entries; one has 1 to 10 MB
@@ -24,14 +27,21 @@ class Kept:
     folder: Path
 
 
-def keep(folder: Path, name: str, data: bytes) -> None:
-    """Write an entry of one file; others make room.
+def keep(folder: Path, name: str, data: Iterable[bytes | memoryview], digest: Hash | None = None) -> None:
+    """Write an entry of one file, given in pieces; others make room.
+
+    digest : the SHA-256 that whoever yields the pieces updates with them; made here if None
 
     Nothing is kept, and nothing is said, while another process writes this entry, and where the folder cannot be written.
     """
     with suppress(OSError), FileLock(f"{folder}.lock", timeout=0), building_place(folder) as work:
-        (work / name).write_bytes(data)
-        publish(folder, work, (name,))
+        found: Hash = hashlib.sha256() if digest is None else digest
+        with open(work / name, "wb") as file:
+            for piece in data:
+                if digest is None:
+                    found.update(piece)
+                file.write(piece)
+        publish(folder, work, (name,), {name: found.hexdigest()})
         prune(folder.parent)
 
 

@@ -6,7 +6,7 @@ The sums also name the entry, so that files that belong to another one are notic
 import hashlib
 import shutil
 import uuid
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -29,7 +29,7 @@ def read(folder: Path, name: str) -> bytes | None:
         data = trusted_bytes(folder / name)
     except (OSError, ValueError):
         return None
-    wanted = _line(name, data)
+    wanted = _line(name, hashlib.sha256(data).hexdigest())
     return data if lines[:1] == [_head(folder)] and wanted in lines else None
 
 
@@ -48,8 +48,10 @@ def building_place(folder: Path) -> Iterator[Path]:
         shutil.rmtree(place, ignore_errors=True)
 
 
-def publish(folder: Path, work: Path, names: Iterable[str]) -> None:
+def publish(folder: Path, work: Path, names: Iterable[str], sums: Mapping[str, str] | None = None) -> None:
     """Move files from `work`, on the same file system, to the entry `folder`, which appears in one step.
+
+    sums : SHA-256 sums of files for which they are known already, in hexadecimal
 
     It replaces an older one. For the process that holds the entry's lock. Raises `OSError`.
     """
@@ -60,7 +62,8 @@ def publish(folder: Path, work: Path, names: Iterable[str]) -> None:
     for name in names:
         (work / name).replace(new / name)
         (new / name).chmod((new / name).stat().st_mode & PRIVATE)
-        lines.append(_line(name, (new / name).read_bytes()))
+        found = (sums or {}).get(name)
+        lines.append(_line(name, hashlib.sha256((new / name).read_bytes()).hexdigest() if found is None else found))
     (new / SUMS).touch(PRIVATE & ~0o100)
     (new / SUMS).write_text("\n".join(lines) + "\n")
     discard(folder)
@@ -81,5 +84,5 @@ def _head(folder: Path) -> str:
     return f"# vtakit {folder.parent.name}/{folder.name}"
 
 
-def _line(name: str, data: bytes) -> str:
-    return f"{hashlib.sha256(data).hexdigest()}  {name}"
+def _line(name: str, digest: str) -> str:
+    return f"{digest}  {name}"

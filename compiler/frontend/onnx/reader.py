@@ -51,7 +51,7 @@ def read_model(model: "str | Path | onnx.ModelProto") -> tuple["onnx.ModelProto"
     import onnx
     from google.protobuf.message import DecodeError
 
-    name, folder = "model", folder_of(model)
+    name, folder, data, whole = "model", folder_of(model), b"", None
     if isinstance(model, str | Path):
         path = Path(model)
         name = path.stem
@@ -60,7 +60,7 @@ def read_model(model: "str | Path | onnx.ModelProto") -> tuple["onnx.ModelProto"
             proto = onnx.ModelProto.FromString(data)
         except (DecodeError, ValueError, UnicodeDecodeError) as error:
             raise ModelError(f"{str(path)!r} is no ONNX model, or a damaged one: {_line(error)}") from None
-        del data
+        whole = proto
     elif isinstance(model, onnx.ModelProto):
         proto = model
         name = proto.graph.name or name
@@ -73,8 +73,11 @@ def read_model(model: "str | Path | onnx.ModelProto") -> tuple["onnx.ModelProto"
     proto = tidied(proto, name)
     files = check_external(proto, folder)
     try:
-        checked = without_data(proto) if files else proto
-        if checked.ByteSize() < _LARGEST_CHECKED_BYTES:
+        if proto is whole and not files:
+            checked: bytes | onnx.ModelProto = data  # which the checker would make of it again
+        else:
+            checked = without_data(proto) if files else proto
+        if (len(checked) if isinstance(checked, bytes) else checked.ByteSize()) < _LARGEST_CHECKED_BYTES:
             onnx.checker.check_model(checked)
     except (onnx.checker.ValidationError, ValueError) as error:  # the latter where its own message is no text
         raise ModelError(f"the model {name!r} breaks ONNX's rules: {_line(error)}") from None

@@ -50,8 +50,10 @@ def blocked_weight(weight: np.ndarray, block: int, x_block: int, groups: int = 1
     """
     filters, depth, *kernel = weight.shape
     inner = gcd(depth, x_block)
-    full = np.zeros((-(-filters // block) * block, depth, *kernel), weight.dtype)
-    full[:filters] = weight
+    full = weight
+    if filters % block:
+        full = np.zeros((-(-filters // block) * block, depth, *kernel), weight.dtype)
+        full[:filters] = weight
     parts = full.reshape(-1, block, depth // inner, inner, *kernel)
     return np.ascontiguousarray(parts.transpose(0, 2, *range(4, parts.ndim), 3, 1))
 

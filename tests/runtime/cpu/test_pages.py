@@ -7,7 +7,7 @@ import pytest
 from support import raises
 
 from vtakit.runtime.cpu import pages
-from vtakit.runtime.cpu.pages import PAGE_BYTES, reserve
+from vtakit.runtime.cpu.pages import PAGE_BYTES, filled, reserve
 
 SIZES = (0, 1, 100, PAGE_BYTES - 1, PAGE_BYTES, PAGE_BYTES + 1, 5 * PAGE_BYTES + 12345)
 
@@ -61,3 +61,17 @@ def test_a_system_without_large_pages_does_without(monkeypatch):
 def test_memory_that_is_not_there_is_told():
     with raises(MemoryError, f"{1 << 60:,} bytes could not be had: Cannot allocate memory"):
         reserve(1 << 60)
+
+
+@pytest.mark.parametrize("size", [0, 700, PAGE_BYTES + 12345])
+def test_arrays_lie_at_their_offsets_and_zeros_between_them(size, monkeypatch):
+    def dirty(count: int) -> np.ndarray:
+        return np.full(count, 255, np.uint8)
+    monkeypatch.setattr(pages, "reserve", dirty)
+    rng = np.random.default_rng(size)
+    arrays = [(512, rng.standard_normal((3, 5), np.float32)), (64, rng.integers(0, 9, (4, 2), np.int16)), (128, np.array(7.0)),
+              (192, np.zeros((0, 3), np.int8))] if size else []
+    wanted = np.zeros(size, np.uint8)
+    for at, array in arrays:
+        wanted[at:at + array.nbytes] = np.frombuffer(array.tobytes(), np.uint8)
+    np.testing.assert_array_equal(filled(size, arrays), wanted)
