@@ -10,10 +10,12 @@ be a truth value.
 """
 
 from collections.abc import Callable, Iterator
-from typing import Any, ClassVar, Self
+from operator import is_
+from typing import Any, ClassVar, Self, TypeVar
 
 from vtakit.compiler.ir.dtypes import DType
 
+_Part = TypeVar("_Part")
 # Filled by vtakit.compiler.ir.ops, which knows types and folding: operator name -> function of two operands.
 OPERATORS: dict[str, Callable[[Any, Any], "Expr"]] = {}
 # Filled by vtakit.compiler.ir, since a printer knows every kind of node: base class of nodes -> function that returns the text.
@@ -79,6 +81,12 @@ class Operand:
         raise TypeError(f"{self} cannot be iterated while a program is being described: read its elements by index")
 
 
+def changed(parts: tuple[_Part, ...], change: Callable[[_Part], _Part]) -> tuple[_Part, ...]:
+    """Return a tuple with `change` applied to each part; itself if none changed."""
+    new = tuple([change(part) for part in parts])
+    return parts if all(map(is_, new, parts)) else new
+
+
 class Expr(Operand):
     """An expression of a data type.
 
@@ -124,7 +132,7 @@ class Expr(Operand):
         """Return the same node with the named parts exchanged; a binary node's type follows its operands."""
         node = object.__new__(type(self))
         for field in self.fields:
-            setattr(node, field, parts.get(field, getattr(self, field)))
+            setattr(node, field, parts[field] if field in parts else getattr(self, field))
         node.dtype = parts.get("dtype", self._dtype_after(parts))
         return node
 

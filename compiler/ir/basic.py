@@ -1,8 +1,9 @@
 """The expressions that values, axes and buffers are made of: variables, constants, conversions and calls."""
 
+from collections.abc import Callable
 from typing import Any, Self
 
-from vtakit.compiler.ir.base import Expr, Leaf
+from vtakit.compiler.ir.base import Expr, Leaf, changed
 from vtakit.compiler.ir.dtypes import HANDLE, INT32, DType
 
 
@@ -70,6 +71,10 @@ class Cast(Expr):
     def __init__(self, dtype: DType, value: Expr) -> None:
         self.value, self.dtype = value, dtype
 
+    def children(self) -> tuple[Expr, ...]:
+        """Return the value."""
+        return (self.value,)
+
     def _dtype_after(self, parts: dict[str, Any]) -> DType:
         value: Expr = parts.get("value", self.value)
         return self.dtype.with_lanes(value.dtype.lanes)
@@ -94,3 +99,12 @@ class Call(Expr):
 
     def __init__(self, dtype: DType, name: str, args: tuple[Expr, ...], kind: str = "pure") -> None:
         self.name, self.args, self.kind, self.dtype = name, args, kind, dtype
+
+    def children(self) -> tuple[Expr, ...]:
+        """Return the arguments."""
+        return self.args
+
+    def rebuild(self, change: Callable[[Expr], Expr]) -> Self:
+        """Return the same call with `change` applied to each argument; itself if none changed."""
+        args = changed(self.args, change)
+        return self if args is self.args else self.replace(args=args)

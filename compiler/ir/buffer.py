@@ -1,9 +1,9 @@
 """Buffers, memory with a shape, a type and a scope, and reads of their elements."""
 
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Self
 
-from vtakit.compiler.ir.base import Expr
+from vtakit.compiler.ir.base import Expr, changed
 from vtakit.compiler.ir.basic import Call, IntImm, StringImm, Var
 from vtakit.compiler.ir.dtypes import HANDLE, INT32, DType
 from vtakit.compiler.ir.values import wrap
@@ -82,6 +82,15 @@ class Load(Expr):
     def __init__(self, buffer: Buffer, indices: tuple[Expr, ...]) -> None:
         self.buffer, self.indices = buffer, indices
         self.dtype = self._dtype_after({})
+
+    def children(self) -> tuple[Expr, ...]:
+        """Return the indices."""
+        return self.indices
+
+    def rebuild(self, change: Callable[[Expr], Expr]) -> Self:
+        """Return the same read with `change` applied to each index; itself if none changed."""
+        indices = changed(self.indices, change)
+        return self if indices is self.indices else self.replace(indices=indices)
 
     def _dtype_after(self, parts: dict[str, Any]) -> DType:
         buffer: Buffer = parts.get("buffer", self.buffer)

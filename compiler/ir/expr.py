@@ -35,7 +35,12 @@ class Binary(Expr):
     def rebuild(self, change: Callable[[Expr], Expr]) -> Self:
         """Return the same node with `change` applied to both operands; itself if none changed."""
         a, b = change(self.a), change(self.b)
-        return self if a is self.a and b is self.b else self.replace(a=a, b=b)
+        if a is self.a and b is self.b:
+            return self
+        node = object.__new__(type(self))  # `replace`, with less to look for
+        node.a, node.b = a, b
+        node.dtype = BOOL.with_lanes(a.dtype.lanes) if self.compares else a.dtype
+        return node
 
     def _dtype_after(self, parts: dict[str, Any]) -> DType:
         a: Expr = parts.get("a", self.a)

@@ -6,12 +6,19 @@ iterate over, read and write; a late pass (`vtakit.compiler.passes`) turns each 
 
 from collections.abc import Callable, Mapping
 from enum import Enum
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
-from vtakit.compiler.ir.base import PRINTERS
+from vtakit.compiler.ir.base import PRINTERS, changed
 from vtakit.compiler.ir.buffer import Buffer
 from vtakit.compiler.ir.expr import Expr, Var
 from vtakit.compiler.ir.iters import IterKind, Range
+from vtakit.compiler.ir.statement import Alone, Around, Stmt
+
+__all__ = [
+    "AUTO_STEPS", "LAUNCHES", "NOTHING", "NO_NOTES", "PARTITION", "PREFETCH_AHEAD", "WHOLE", "Allocate", "Attr", "Block",
+    "BlockIter", "Evaluate", "For", "Function", "If", "LetStmt", "LoopKind", "Region", "Requirement", "Seq", "Stmt",
+    "Store", "While", "seq",
+]
 
 NO_NOTES: Mapping[str, Any] = {}
 PARTITION = "loop_partition_hint"  # note on a loop: it is split also where what if_then_else asks begins or ceases to hold
@@ -29,50 +36,7 @@ class LoopKind(Enum):
     THREAD = "thread"  # all iterations at once, one a thread; `For.thread` says which index
 
 
-class Stmt:
-    """A statement."""
-
-    __slots__ = ()
-    fields: ClassVar[tuple[str, ...]] = ()
-
-    def __init_subclass__(cls) -> None:
-        cls.fields = (*cls.fields, *cls.__dict__.get("__slots__", ()))
-
-    def replace(self, **parts: Any) -> Self:
-        """Return the same statement with the named parts exchanged."""
-        node = object.__new__(type(self))
-        for field in self.fields:
-            setattr(node, field, parts.get(field, getattr(self, field)))
-        return node
-
-    def rebuild(self, on_stmt: "Callable[[Stmt], Stmt]", on_expr: Callable[[Expr], Expr]) -> Self:
-        """Return the same statement with each statement and expression directly in it changed; itself if none was."""
-        parts: dict[str, Any] = {}
-        for field in self.fields:
-            value = getattr(self, field)
-            new = on_stmt(value) if isinstance(value, Stmt) else _rebuild(value, on_stmt, on_expr)  # a call less a level
-            if new is not value:
-                parts[field] = new
-        return self.replace(**parts) if parts else self
-
-    def __repr__(self) -> str:
-        return PRINTERS[Stmt](self)
-
-
-def _rebuild(value: Any, on_stmt: Callable[[Stmt], Stmt], on_expr: Callable[[Expr], Expr]) -> Any:
-    if isinstance(value, Expr):
-        return on_expr(value)
-    if isinstance(value, Stmt):
-        return on_stmt(value)
-    if isinstance(value, tuple) and value:
-        items: list[Any] = [on_stmt(item) if isinstance(item, Stmt) else _rebuild(item, on_stmt, on_expr) for item in value]
-        if all(a is b for a, b in zip(items, value, strict=True)):
-            return value
-        return type(value)(*items) if hasattr(value, "_fields") else tuple(items)
-    return value
-
-
-class Store(Stmt):
+class Store(Alone):
     """``buffer[indices] = value``; a vector value goes with a vector index."""
 
     __slots__ = ("buffer", "indices", "value")
@@ -80,14 +44,27 @@ class Store(Stmt):
     def __init__(self, buffer: Buffer, indices: tuple[Expr, ...], value: Expr) -> None:
         self.buffer, self.indices, self.value = buffer, indices, value
 
+    def rebuild(self, on_stmt: Callable[[Stmt], Stmt], on_expr: Callable[[Expr], Expr]) -> Self:
+        """Return the same store with its expressions changed; itself if none was."""
+        indices, value = changed(self.indices, on_expr), on_expr(self.value)
+        return self if indices is self.indices and value is self.value else self.replace(indices=indices, value=value)
 
-class Evaluate(Stmt):
+    def operands(self) -> tuple[Expr, ...]:
+        """Return the indices and the value."""
+        return (*self.indices, self.value)
+
+
+class Evaluate(Alone):
     """A call for its effect."""
 
     __slots__ = ("value",)
 
     def __init__(self, value: Expr) -> None:
         self.value = value
+
+    def operands(self) -> tuple[Expr, ...]:
+        """Return the call."""
+        return (self.value,)
 
 
 class Seq(Stmt):
@@ -98,8 +75,21 @@ class Seq(Stmt):
     def __init__(self, stmts: tuple[Stmt, ...]) -> None:
         self.stmts = stmts
 
+    def rebuild(self, on_stmt: Callable[[Stmt], Stmt], on_expr: Callable[[Expr], Expr]) -> Self:
+        """Return the same statements, each changed; itself if none was."""
+        stmts = changed(self.stmts, on_stmt)
+        return self if stmts is self.stmts else self.replace(stmts=stmts)
 
-class For(Stmt):
+    def inner(self) -> tuple[Stmt, ...]:
+        """Return the statements."""
+        return self.stmts
+
+    def operands(self) -> tuple[Expr, ...]:
+        """Return an empty tuple."""
+        return ()
+
+
+class For(Around):
     """``for var in range(extent): body``.
 
     thread : for a `LoopKind.THREAD` loop its tag (``blockIdx.x``, ``threadIdx.x``, ``vthread``, ``cthread``), else ""
@@ -114,8 +104,12 @@ class For(Stmt):
     ) -> None:
         self.var, self.extent, self.body, self.kind, self.thread, self.notes = var, extent, body, kind, thread, notes
 
+    def operands(self) -> tuple[Expr, ...]:
+        """Return the variable and the extent."""
+        return self.var, self.extent
 
-class While(Stmt):
+
+class While(Around):
     """``while condition: body``."""
 
     __slots__ = ("condition", "body")
@@ -132,8 +126,12 @@ class If(Stmt):
     def __init__(self, condition: Expr, then: Stmt, otherwise: Stmt | None = None) -> None:
         self.condition, self.then, self.otherwise = condition, then, otherwise
 
+    def inner(self) -> tuple[Stmt, ...]:
+        """Return one statement or both."""
+        return (self.then,) if self.otherwise is None else (self.then, self.otherwise)
 
-class LetStmt(Stmt):
+
+class LetStmt(Around):
     """`body` with `var` standing for `value`."""
 
     __slots__ = ("var", "value", "body")
@@ -142,7 +140,7 @@ class LetStmt(Stmt):
         self.var, self.value, self.body = var, value, body
 
 
-class Allocate(Stmt):
+class Allocate(Around):
     """Memory for `buffer` while `body` runs; its elements start undefined.
 
     notes : ``double_buffer``, ``storage_align`` as (axis, factor, offset) …
@@ -153,8 +151,12 @@ class Allocate(Stmt):
     def __init__(self, buffer: Buffer, body: Stmt, notes: Mapping[str, Any] = NO_NOTES) -> None:
         self.buffer, self.body, self.notes = buffer, body, notes
 
+    def operands(self) -> tuple[Expr, ...]:
+        """Return an empty tuple."""
+        return ()
 
-class Attr(Stmt):
+
+class Attr(Around):
     """A fact about `body`: ``key = value``, about `node` (a buffer, a variable, or None).
 
     A pass that does not know the key keeps it.

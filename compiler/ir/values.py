@@ -15,6 +15,7 @@ from vtakit.compiler.ir.basic import Broadcast, Cast, FloatImm, IntImm
 from vtakit.compiler.ir.dtypes import BOOL, FLOAT32, INT32, INT64, DType, dtype
 
 TRUE, FALSE = IntImm(1, BOOL), IntImm(0, BOOL)
+_NUMBERS = (IntImm, FloatImm)
 
 
 def wrap(value: Any) -> Expr:
@@ -59,10 +60,9 @@ def const(value: float, to: str | DType) -> Expr:
 
 def value_of(e: Expr) -> int | float | None:
     """Return the number that a constant, or a broadcast of one, is; else None."""
-    if isinstance(e, IntImm | FloatImm):
-        number: int | float = e.value
-        return number
-    return value_of(e.value) if isinstance(e, Broadcast) else None
+    while isinstance(e, Broadcast):
+        e = e.value
+    return e.value if isinstance(e, _NUMBERS) else None
 
 
 def int_value(e: Expr) -> int | None:
@@ -142,9 +142,9 @@ def common_type(a: DType, b: DType) -> DType:
 def unify(a: Any, b: Any) -> tuple[Expr, Expr]:
     """Return two operands in their common type and number of lanes."""
     x, y = wrap(a), wrap(b)
-    if isinstance(a, int | float) and _holds(y.dtype, a):
+    if x is not a and isinstance(a, (int, float)) and _holds(y.dtype, a):
         x = const(a, y.dtype.scalar)
-    elif isinstance(b, int | float) and _holds(x.dtype, b):
+    elif y is not b and isinstance(b, (int, float)) and _holds(x.dtype, b):
         y = const(b, x.dtype.scalar)
     if x.dtype is y.dtype:
         return x, y

@@ -5,8 +5,8 @@ would grow with the number of ways that lead to one.
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
 
+from vtakit.compiler.ir.base import Leaf
 from vtakit.compiler.ir.buffer import Buffer
 from vtakit.compiler.ir.expr import Call, Expr, FloorDiv, FloorMod, Let, Load, Reduce, Var
 from vtakit.compiler.ir.stmt import Allocate, Attr, Block, Region, Stmt, Store
@@ -14,14 +14,18 @@ from vtakit.compiler.ir.stmt import Allocate, Attr, Block, Region, Stmt, Store
 
 def subexpressions(e: Expr) -> Iterator[Expr]:
     """The expression and everything in it, outermost first, each object once."""
+    if not e.children():
+        yield e
+        return
     stack, seen = [e], set()
     while stack:
         node = stack.pop()
-        if id(node) not in seen:
-            seen.add(id(node))
+        key = id(node)
+        if key not in seen:
+            seen.add(key)
             yield node
             if operands := node.children():
-                stack.extend(reversed(operands))
+                stack += operands[::-1]
 
 
 def statements(s: Stmt) -> Iterator[Stmt]:
@@ -30,24 +34,13 @@ def statements(s: Stmt) -> Iterator[Stmt]:
     while stack:
         node = stack.pop()
         yield node
-        stack.extend(reversed([*_parts(node, Stmt)]))
+        stack += node.inner()[::-1]
 
 
 def expressions(s: Stmt) -> Iterator[Expr]:
     """Every expression that stands directly in the statement or in one within it (not their subexpressions)."""
     for node in statements(s):
-        yield from _parts(node, Expr)
-
-
-def _parts(node: Stmt, kind: type[Any]) -> Iterator[Any]:
-    """Yield the nodes of a kind that stand directly in a statement, also within its tuples."""
-    stack: list[Any] = [getattr(node, field) for field in reversed(node.fields)]
-    while stack:
-        value = stack.pop()
-        if isinstance(value, kind):
-            yield value
-        elif isinstance(value, tuple):
-            stack.extend(reversed(value))
+        yield from node.operands()
 
 
 def map_expr(e: Expr, change: Callable[[Expr], Expr]) -> Expr:
@@ -73,7 +66,18 @@ def substitute(e: Expr, values: Mapping[Var, Expr]) -> Expr:
     """The expression with variables replaced, all at once. No two binders share a variable, so none is captured."""
     if not values:
         return e
-    return map_expr(e, lambda node: values.get(node, node) if isinstance(node, Var) else node)
+    if isinstance(e, Leaf):
+        return values.get(e, e) if isinstance(e, Var) else e
+    done: dict[int, Expr] = {}
+
+    def visit(node: Expr) -> Expr:
+        if isinstance(node, Leaf):
+            return values.get(node, node) if isinstance(node, Var) else node
+        found = done.get(id(node))
+        if found is None:
+            found = done[id(node)] = node.rebuild(visit)
+        return found
+    return visit(e)
 
 
 def substitute_stmt(s: Stmt, values: Mapping[Var, Expr]) -> Stmt:
@@ -150,12 +154,14 @@ def loads(e: Expr) -> Iterator[Load]:
     stack, seen = [e], set()
     while stack:
         node = stack.pop()
-        if id(node) in seen:
+        key = id(node)
+        if key in seen:
             continue
-        seen.add(id(node))
+        seen.add(key)
         if isinstance(node, Call) and node.name == "address_of":
-            stack.extend(reversed((*node.args[0].children(), *node.args[1:])))
+            stack += (*node.args[0].children(), *node.args[1:])[::-1]
             continue
         if isinstance(node, Load):
             yield node
-        stack.extend(reversed(node.children()))
+        if operands := node.children():
+            stack += operands[::-1]

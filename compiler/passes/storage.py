@@ -159,21 +159,20 @@ class _Liveness:
         self.time += 1
         if isinstance(s, st.Allocate) and region and not any(free_vars(extent) & self.bound for extent in s.buffer.shape):
             self.uses[s.buffer.data] = _Use(s.buffer, len(self.loops))
-        own = [e for name in s.fields if isinstance(e := getattr(s, name), Expr)] + [*getattr(s, "indices", ())]
-        for e in own:
+        for e in s.operands():
             for x in subexpressions(e):
                 if isinstance(x, Load):
                     self._touch(x.buffer.data, s)
-        if isinstance(s, st.For | st.LetStmt):
+        if isinstance(s, (st.For, st.LetStmt)):
             self.bound.add(s.var)
-        if isinstance(s, st.For | st.While):
+        if isinstance(s, (st.For, st.While)):
             region = region and not _is_region(s)
             self.loops.append(_Loop(s, self.time))
             self.walk(s.body, region=region)
             self.time += 1
             self.loops.pop().end = self.time
         else:
-            for inner in _parts(s):
+            for inner in s.inner():
                 self.walk(inner, region=region)
         if isinstance(s, st.Store):
             self._touch(s.buffer.data, s)
@@ -234,14 +233,6 @@ def _is_region(s: Stmt) -> bool:
     return isinstance(s, st.For) and s.kind in (LoopKind.PARALLEL, LoopKind.THREAD)
 
 
-def _parts(s: Stmt) -> list[Stmt]:
-    found: list[Stmt] = []
-    for name in s.fields:
-        value = getattr(s, name)
-        found += [x for x in (value if isinstance(value, tuple) else (value,)) if isinstance(x, Stmt)]
-    return found
-
-
 def _in_place(within: Stmt | None, old: Var, new: Var) -> bool:
     """Return whether, within a statement, each element of `new` is stored once, as the same element of `old` is last read."""
     if within is None or any(isinstance(s, st.While) or _is_region(s) for s in statements(within)):
@@ -284,7 +275,7 @@ def _loops_around(s: Stmt, target: Stmt) -> list[st.For] | None:
     """The loops from `s` inwards around a statement in it; None if it is not in it."""
     if s is target:
         return []
-    for inner in _parts(s):
+    for inner in s.inner():
         found = _loops_around(inner, target)
         if found is not None:
             return [s, *found] if isinstance(s, st.For) else found

@@ -3,7 +3,7 @@
 Schedules cannot bind the loops of an extern body, which an operator writes itself.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from math import prod
 
 from vtakit.compiler.ir import stmt as st
@@ -98,16 +98,8 @@ def _writes_by_data(body: Stmt) -> bool:
 def _steps(s: Stmt) -> int:
     """Return the iterations of the loops in a statement; a while loop counts as one."""
     own = (int_value(s.extent) or 1) if isinstance(s, For) else 1
-    inner = [_steps(part) for part in _parts(s)]
+    inner = [_steps(part) for part in s.inner()]
     return own * max(sum(inner), 1)
-
-
-def _parts(s: Stmt) -> Iterator[Stmt]:
-    for name in s.fields:
-        value = getattr(s, name)
-        for part in value if isinstance(value, tuple) else (value,):
-            if isinstance(part, Stmt):
-                yield part
 
 
 def _independent(nest: Sequence[For], body: Stmt) -> list[For]:
