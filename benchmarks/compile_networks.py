@@ -155,7 +155,8 @@ def main(given: Sequence[str] | None = None) -> None:
     if args.write:
         command = ["git", "-C", str(ROOT), "rev-parse", "--short", "HEAD"]
         commit = subprocess.run(command, capture_output=True, text=True, check=True)
-        head = f"{date.today()}, commit {commit.stdout.strip()}, {machine()}; medians of {args.repeat}.\n\n"
+        told = "one compilation of each" if args.repeat == 1 else f"medians of {args.repeat}"
+        head = f"{date.today()}, commit {commit.stdout.strip()}, {machine()}; {told}.\n\n"
         write_between(PAGE, BEGIN, head + table(results), END)
     return None
 
