@@ -8,7 +8,7 @@ Shapes = Mapping[str, tuple[int, ...]]
 ANCHORS = ("Conv", "ConvTranspose", "Gemm", "MatMul")
 MOVES = (
     "MaxPool", "GlobalMaxPool", "Flatten", "Reshape", "Squeeze", "Unsqueeze", "Transpose", "Concat", "Resize", "Pad", "Slice",
-    "Identity", "Dropout",
+    "Identity", "Dropout", "DepthToSpace", "SpaceToDepth",
 )
 FUNCTIONS = (  # of each element; of int8 numbers, tables of 256 entries
     "Sigmoid", "Tanh", "HardSwish", "HardSigmoid", "Gelu", "Erf", "Elu", "Selu", "Celu", "LeakyRelu", "Softplus", "Softsign",

@@ -148,6 +148,8 @@ class _Planner:
     def anchor(self, number: int, node: "onnx.NodeProto") -> bool:
         data, weight = node.input[0], self.network.constant(node.input[1])
         bias = self.network.constant(node.input[2]) if len(node.input) > 2 and node.input[2] else None
+        if weight is None and node.op_type == "MatMul":
+            return self.computed(number, node)
         if weight is None:
             return self.no(number, "its weights are computed, not constant")
         if weight.dtype != np.float32 or not weight.size:
@@ -209,6 +211,14 @@ class _Planner:
         if not (self.is_int8(a) and self.is_int8(b)) or self.source.get(a, a) == self.source.get(b, b):
             return False
         self.begins(number, node, a, b)
+        self.open[node.output[0]] = (_Open.SUMMED, number)
+        return True
+
+    def computed(self, number: int, node: "onnx.NodeProto") -> bool:
+        """A product of matrices both of which are computed."""
+        if any(len(self.shapes.get(name, ())) < 2 for name in node.input):
+            return self.no(number, "an operand is no matrix, or of a shape that is not known beforehand, or not float32")
+        self.begins(number, node, *node.input)
         self.open[node.output[0]] = (_Open.SUMMED, number)
         return True
 

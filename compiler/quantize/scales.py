@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     import onnx
 
 LAST = 254  # steps of a range with a zero point, from -127 on
+_OF_TWO = ("Add", "Mul", "MatMul")  # operators of two int8 values
 OF_ZEROS = 1e-8  # the scale of a value that is always 0
 # Chosen, not measured: CUT is far above the rounding of a float32 bound (128 * 2**-24 steps) and far below half a step; beyond
 # ONE_SIDED a zero point would make steps finer by less than a twentieth. `benchmarks/quantization_peers.py --folder FOLDER`
@@ -57,7 +58,7 @@ def scales_of(network: Network, plan: Plan, limits: Mapping[str, Range], shapes:
             plan.ends[residual.anchor] = residual.acc
     even |= {plan.root(name) for name in network.outputs if name in plan.values}  # room for numbers that no sample had
     for number in plan.ends.keys() - set(plan.anchors):
-        added = nodes[number].input if nodes[number].op_type == "Add" else ()
+        added = nodes[number].input if nodes[number].op_type in ("Add", "MatMul") else ()
         even |= {plan.root(name) for name in (*added, plan.ends[number])}
     scales = {plan.root(name): first(name) for name in plan.values}
     if not plan.powers:
@@ -127,10 +128,10 @@ class _Quotients:
                 self.residual(number)
             elif number in self.plan.ends and number not in self.plan.anchors:
                 result = self.plan.root(self.plan.ends[number])
-                data = [self.plan.root(name) for name in node.input[:2 if node.op_type in ("Add", "Mul") else 1]]
+                data = [self.plan.root(name) for name in node.input[:2 if node.op_type in _OF_TWO else 1]]
                 if node.op_type == "Add":
                     self.sum(data[0], data[1], result)
-                elif node.op_type == "Mul":
+                elif node.op_type in _OF_TWO:
                     self.rounded(self.scales[data[0]] * self.scales[data[1]], data[0], result)
                     self.fixed.add(data[1])
                 else:

@@ -15,6 +15,7 @@ from vtakit.compiler.graph.ir import Graph
 from vtakit.compiler.graph.vta.made import RESULT
 from vtakit.compiler.graph.vta.place import Region, place
 from vtakit.compiler.graph.vta.region import LEFT_OUT, PADS, Operator, operator_of
+from vtakit.compiler.graph.vta.signals import as_signals
 from vtakit.compiler.ir.stmt import Function
 from vtakit.compiler.nn.vta.blocking import THREADS, candidates
 from vtakit.compiler.nn.vta.concat import Concat2d
@@ -139,7 +140,7 @@ def tasks_of(graph: Graph, target: Target, decisions: ModelDecisions | None = No
     """Return the operators of a graph that the accelerator runs, equal ones together, in the order of the graph."""
     decisions = ModelDecisions() if decisions is None else decisions
     found: dict[str, tuple[VtaTask, list[str]]] = {}
-    for part in place(graph, target, decisions=decisions).parts:
+    for part in place(as_signals(graph, target), target, decisions=decisions).parts:
         for unit in part.units if isinstance(part, Region) else ():
             assert isinstance(part, Region)
             layer = decisions.kernel(unit.nodes)

@@ -48,15 +48,16 @@ class Net:
 
     def conv(
         self, x: Tensor, channels: int, kernel: int, *, name: str, stride: int = 1, pad: int | None = None, groups: int = 1,
-        bias: bool = False,
+        dilation: int = 1, bias: bool = False,
     ) -> Tensor:
         """A convolution with square kernels; without `pad`, as many zeros around as keep the size at stride 1."""
-        pad = kernel // 2 if pad is None else pad
+        pad = kernel // 2 * dilation if pad is None else pad
         fan_in = x.data.shape[1] // groups * kernel**2
         weight = self._he(f"{name}.weight", (channels, x.data.shape[1] // groups, kernel, kernel), fan_in)
-        made = numeric.conv2d(x.data, weight, stride=stride, pad=pad, groups=groups)
+        made = numeric.conv2d(x.data, weight, stride=stride, pad=pad, groups=groups, dilation=dilation)
+        spread = {"dilations": [dilation] * 2} if dilation > 1 else {}
         return self._convolved(
-            "Conv", x, name, made, bias, kernel_shape=[kernel] * 2, strides=[stride] * 2, pads=[pad] * 4, group=groups,
+            "Conv", x, name, made, bias, kernel_shape=[kernel] * 2, strides=[stride] * 2, pads=[pad] * 4, group=groups, **spread,
         )
 
     def conv_transpose(
@@ -97,6 +98,30 @@ class Net:
     def add(self, a: Tensor, b: Tensor, *, name: str) -> Tensor:
         return self._add("Add", [a.name, b.name], name, a.data + b.data)
 
+    def mul(self, a: Tensor, b: Tensor, *, name: str) -> Tensor:
+        return self._add("Mul", [a.name, b.name], name, a.data * b.data)
+
+    def sigmoid(self, x: Tensor, *, name: str) -> Tensor:
+        return self._add("Sigmoid", [x.name], name, numeric.sigmoid(x.data))
+
+    def concat(self, *parts: Tensor, name: str, axis: int = 1) -> Tensor:
+        return self._add("Concat", [part.name for part in parts], name, np.concatenate([part.data for part in parts], axis),
+                         axis=axis)
+
+    def resize(self, x: Tensor, factor: int, *, name: str) -> Tensor:
+        """Images of the nearest values, `factor` times as large."""
+        scales = self._weight(f"{name}.scales", np.array([1, 1, factor, factor], np.float32))
+        made = x.data.repeat(factor, 2).repeat(factor, 3)
+        return self._add("Resize", [x.name, "", scales], name, made, mode="nearest", coordinate_transformation_mode="asymmetric",
+                         nearest_mode="floor")
+
+    def depth_to_space(self, x: Tensor, block: int, *, name: str) -> Tensor:
+        """Pixels of a block from channels that follow one another (CRD), as PyTorch's PixelShuffle."""
+        images, channels, rows, columns = x.data.shape
+        apart = x.data.reshape(images, -1, block, block, rows, columns).transpose(0, 1, 4, 2, 5, 3)
+        made = apart.reshape(images, channels // block**2, rows * block, columns * block)
+        return self._add("DepthToSpace", [x.name], name, made, blocksize=block, mode="CRD")
+
     def max_pool(self, x: Tensor, kernel: int, *, name: str, stride: int, pad: int = 0) -> Tensor:
         made = numeric.max_pool2d(x.data, kernel, stride=stride, pad=pad)
         return self._add(
@@ -104,7 +129,7 @@ class Net:
         )
 
     def global_average_pool(self, x: Tensor, *, name: str) -> Tensor:
-        return self._add("GlobalAveragePool", [x.name], name, x.data.mean(axis=(2, 3), keepdims=True))
+        return self._add("GlobalAveragePool", [x.name], name, x.data.mean(axis=tuple(range(2, x.data.ndim)), keepdims=True))
 
     def flatten(self, x: Tensor, *, name: str) -> Tensor:
         """All but the batch as one dimension."""
@@ -195,8 +220,8 @@ class Net:
         direction = self._weight(f"{name}.direction", np.array([1], np.int64))
         return self._add("Squeeze", [states.name, direction], name, made)
 
-    def model(self, output: Tensor, shape: Sequence[int] | None = None) -> "onnx.ModelProto":
-        """The finished model with one output.
+    def model(self, output: Tensor | Sequence[Tensor], shape: Sequence[int] | None = None) -> "onnx.ModelProto":
+        """The finished model with one output or several.
 
         shape : of the input without its batch, if it is not that of the data
         """
@@ -207,7 +232,7 @@ class Net:
             return helper.make_tensor_value_info(tensor.name, kind, ["N", *size])
 
         inputs = [port(each, each.data.shape[1:] if shape is None else shape) for each in self._inputs]
-        outputs = [port(output, output.data.shape[1:])]
+        outputs = [port(each, each.data.shape[1:]) for each in ([output] if isinstance(output, Tensor) else output)]
         weights = [numpy_helper.from_array(array, name) for name, array in self.weights.items()]
         graph = helper.make_graph(self.nodes, self.name, inputs, outputs, weights)
         return helper.make_model(

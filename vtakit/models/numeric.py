@@ -12,22 +12,24 @@ import numpy.typing as npt
 Array = npt.NDArray[Any]
 
 
-def conv2d(x: Array, weight: Array, *, stride: int = 1, pad: int = 0, groups: int = 1) -> Array:
+def conv2d(x: Array, weight: Array, *, stride: int = 1, pad: int = 0, groups: int = 1, dilation: int = 1) -> Array:
     """Cross-correlation with zeros around the image.
 
     x       [N, C, H, W]
     weight  [O, C / groups, KH, KW]
-    result  [N, O, OH, OW]     OH = (H + 2 * pad - KH) // stride + 1, OW likewise
+    result  [N, O, OH, OW]     OH = (H + 2 * pad - dilation * (KH - 1) - 1) // stride + 1, OW likewise
     """
     images, channels = x.shape[:2]
     outputs, _, high, wide = weight.shape
     padded = np.pad(x, ((0, 0), (0, 0), (pad, pad), (pad, pad)))
-    rows, columns = (padded.shape[2] - high) // stride + 1, (padded.shape[3] - wide) // stride + 1
+    rows, columns = ((size - dilation * (taps - 1) - 1) // stride + 1 for size, taps in zip(
+        padded.shape[2:], (high, wide), strict=True))
     taps = np.ascontiguousarray(weight.transpose(2, 3, 0, 1)).reshape(high, wide, groups, outputs // groups, channels // groups)
     made = np.zeros((images, groups, outputs // groups, rows * columns), x.dtype)
     for i in range(high):
         for j in range(wide):
-            seen = padded[:, :, i : i + rows * stride : stride, j : j + columns * stride : stride][:, :, :rows, :columns]
+            from_tap = padded[:, :, i * dilation :, j * dilation :]
+            seen = from_tap[:, :, : rows * stride : stride, : columns * stride : stride][:, :, :rows, :columns]
             made += taps[i, j] @ seen.reshape(images, groups, channels // groups, rows * columns)
     return made.reshape(images, outputs, rows, columns)
 

@@ -13,6 +13,7 @@ from vtakit.compiler.graph.ir import Graph, Node, Value
 from vtakit.compiler.graph.target import KernelTarget
 from vtakit.compiler.graph.vta.place import Placement, Region, place
 from vtakit.compiler.graph.vta.region import Launch, compile_region, decide_region
+from vtakit.compiler.graph.vta.signals import as_signals
 from vtakit.compiler.graph.vta.unit import Unit
 from vtakit.compiler.lower.errors import LowerError, VerifyError
 from vtakit.compiler.passes.base import PassError
@@ -56,6 +57,7 @@ def compile_parts(
     raises.
     """
     check_sizes(graph)
+    graph = as_signals(graph, target)
     decisions = ModelDecisions() if decisions is None else decisions
     without: dict[Node, str] = {}
     tell = progress or _silent
@@ -105,7 +107,7 @@ def _within(tell: Progress, done: int, more: int, count: int) -> Progress:
 def decide_parts(graph: Graph, host: KernelTarget, target: Target, decisions: ModelDecisions) -> None:
     """Add the decisions of a graph's layers, of which no code is made: the accelerator is taken to run all that it schedules."""
     check_sizes(graph)
-    for part in place(graph, target, decisions=decisions).parts:
+    for part in place(as_signals(graph, target), target, decisions=decisions).parts:
         if isinstance(part, Region):
             decide_region(part, target, graph.name, decisions)
         else:

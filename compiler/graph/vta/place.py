@@ -27,6 +27,7 @@ _FLOAT = "it computes in floating point, and the accelerator in int8"
 _ABSENT = "the accelerator has no such operator"
 _FLOAT_SUMS = frozenset(("conv", "conv_transpose", "dense", "gemm", "matmul"))
 _CONVERSIONS = frozenset(("quantize_linear", "dequantize_linear", "reshape"))
+_LAYOUTS = frozenset(("transpose", "slice", "pad"))  # without a name: no node of the model, but brings a signal into place
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -84,7 +85,8 @@ class Placement:
     def left(self) -> tuple[Left, ...]:
         """Return the operators left to the CPU, in order, without the conversions of layout and numbers around launches."""
         inside = {node for part in self.parts if isinstance(part, Region) for unit in part.units for node in unit.nodes}
-        nodes = [node for node in self.graph.nodes if node not in inside and node.op not in _CONVERSIONS]
+        nodes = [node for node in self.graph.nodes
+                 if node not in inside and node.op not in _CONVERSIONS and (node.name or node.op not in _LAYOUTS)]
         made = self.graph.producers()
         return tuple([Left(node.op, node.name, self.reasons.get(node) or _reason(node, made)) for node in nodes])
 

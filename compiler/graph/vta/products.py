@@ -1,6 +1,6 @@
 """Convolutions and matrix products of a graph as operators of the accelerator."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
@@ -20,6 +20,8 @@ from vtakit.compiler.nn.vta.transposed import TransposedConv2d
 from vtakit.compiler.schedule.schedule import create_schedule
 from vtakit.compiler.te.tensor import Tensor
 from vtakit.hw.isa.insns import Feature
+
+MOST_BYTE = 128  # of an activation, either way
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,11 +112,12 @@ def _depthwise(m: Maker, data: Tensor, weights: Array, shape: Shape, epilogue: E
 
 
 def transposed(
-    m: Maker, data: Tensor, weights: Array, shape: Shape, image: Image, numbers: Numbers, skip: Skip | None
+    m: Maker, data: Tensor, weights: Array, shape: Shape, image: Image, numbers: Numbers, skip: Skip | None, zero: int = 0,
 ) -> Made:
     """conv_transpose_integer and its requantization.
 
     image : the shape of the result
+    zero  : what is taken off the data; what that adds to the sums differs by phase, since each has taps of its own
 
     Raises VtaError for a result that is no whole number of strides.
     """
@@ -129,11 +132,67 @@ def transposed(
         skip = Skip(_phased(skip.tensor, shape.stride, f"{m.name}__skip"), skip.scale)
         inlined = (skip.tensor,)
     of_groups = given.reshape(groups, -1, *given.shape[1:])
+    largest = largest_sum(of_groups, (1, 3, 4))
+    if zero:
+        numbers = _by_phase(m, numbers, zero * _phase_sums(of_groups, shape.stride, (shape.pad[0], shape.pad[2])))
     last, higher = m.digits(found)
     layer = TransposedConv2d(
         target=m.target, name=m.name, data=data, weights=last, higher=higher, rows=rows, columns=columns,
-        pad=(shape.pad[0], shape.pad[2]), groups=parts, epilogue=m.epilogue(numbers, largest_sum(of_groups, (1, 3, 4)), skip))
+        pad=(shape.pad[0], shape.pad[2]), fill=zero, by_phase=bool(zero), groups=parts,
+        epilogue=m.epilogue(numbers, largest, skip))
     return _of_blocks(m, layer, outs, rows, columns, inlined)
+
+
+def _phase_sums(weights: Array, stride: tuple[int, int], pad: tuple[int, int]) -> Array:
+    """Sums of the weights [groups, ins, outs, rows, columns] that each phase of the result has, [phases, groups * outs]."""
+    (down, across), (groups, _, outs, *_) = stride, weights.shape
+    sums = weights.astype(np.int64).sum(1)
+    found = np.stack([sums[:, :, y::down, x::across].sum((2, 3)) for y in range(down) for x in range(across)])
+    apart = found.reshape(down, across, groups * outs)
+    return np.roll(apart, (-pad[0], -pad[1]), (0, 1)).reshape(down * across, -1)
+
+
+def _by_phase(m: Maker, numbers: Numbers, less: Array) -> Numbers:
+    """The numbers of each phase, whose biases are less by [phases, channels]; channels in whole blocks."""
+    phases, channels = less.shape
+    block = m.target.config.block
+    order = np.full((phases, blocks(channels, block) * block), -1)
+    order[:, :channels] = np.arange(channels)
+    taken = np.zeros(order.shape, np.int64)
+    taken[:, :channels] = less
+    spread = numbers.ordered(order.reshape(-1))
+    return replace(spread, bias=spread.bias - taken.reshape(-1))
+
+
+def shuffled(m: Maker, data: Tensor, weights: Array, shape: Shape, block: int, mode: str, numbers: Numbers) -> Made:
+    """conv_integer of stride 1, its requantization, and depth_to_space: each pixel of a block is a phase with filters of its own.
+
+    Raises VtaError for other convolutions, and where the pixels leave most lanes empty.
+    """
+    outs, ins, *taps = weights.shape
+    above, below, left, right = shape.pad
+    if max(*shape.stride, *shape.dilation, shape.groups) > 1 or above >= taps[0] or left >= taps[1]:
+        raise VtaError("depth_to_space behind a convolution with strides, dilation, groups or more pads than taps")
+    phases, size = block**2, m.target.config.block
+    channels = outs // phases
+    if phases * blocks(channels, size) > 2 * blocks(outs, size):
+        raise VtaError(f"depth_to_space to {channels} channels, which leave most of {size} lanes empty")
+    order = np.arange(outs).reshape((phases, channels) if mode == "DCR" else (channels, phases))
+    order = order if mode == "DCR" else order.T  # [phases, channels]
+    # Tap t of phase p of a transposed convolution is row p + block * (taps - 1 - t) of its kernel.
+    apart = weights[order.reshape(-1)].reshape(block, block, channels, ins, *taps)[..., ::-1, ::-1]
+    kernel = np.ascontiguousarray(apart.transpose(3, 2, 4, 0, 5, 1)).reshape(ins, channels, taps[0] * block, taps[1] * block)
+    packed, _ = pack_grouped_transposed_weights(m.target, kernel, (block, block), 1)
+    last, higher = m.digits(packed)
+    filled = np.full((phases, blocks(channels, size) * size), -1)
+    filled[:, :channels] = order
+    epilogue = m.epilogue(numbers.ordered(filled.reshape(-1)), largest_sum(weights, (1, 2, 3)))
+    _, _, height, width, *_ = shape_of(data)
+    rows, columns = block * (height + above + below - taps[0] + 1), block * (width + left + right - taps[1] + 1)
+    layer = TransposedConv2d(
+        target=m.target, name=m.name, data=data, weights=last, higher=higher, rows=rows, columns=columns, fill=shape.fill,
+        pad=(block * (taps[0] - 1 - above), block * (taps[1] - 1 - left)), by_phase=True, epilogue=epilogue)
+    return _of_blocks(m, layer, channels, rows, columns)
 
 
 def _dilated(weights: Array, dilation: tuple[int, int]) -> Array:
@@ -176,6 +235,39 @@ def dense(
     layer = Conv2d(target=m.target, name=m.name, data=data, weights=last, higher=higher,
                    epilogue=m.epilogue(numbers, largest, skip))
     return _of_blocks(m, layer, outs, rows, columns)
+
+
+def computed(m: Maker, data: Tensor, matrix: Tensor, size: tuple[int, int, int], numbers: Numbers) -> Made:
+    """matmul_integer of two signals and its requantization: the pixels of the second are the filters of the first.
+
+    data   : [images, heads * in blocks, 1, pixels, batch, block]
+    matrix : [images, heads * in blocks, 1, outputs, batch, block], in memory as weights [images, heads, in blocks, out blocks, …]
+    size   : heads of an image, outputs and channels of each
+
+    Raises VtaError for a device whose elements of weights are not a block of activations.
+    """
+    cfg = m.target.config
+    if cfg.batch > 1 or m.target.dtype("wgt") != m.target.dtype("inp"):
+        raise VtaError(f"both matrices are computed, and this device's weights of {cfg.wgt_bits} bits in blocks of {cfg.block} "
+                       f"cannot be activations of {cfg.inp_bits} bits in blocks of {cfg.batch} x {cfg.block}")
+    (images, *_), (heads, outs, depth), block = shape_of(data), size, cfg.block
+    ins, per_head, groups = depth // block, outs // block, images * heads
+    rest = shape_of(data)[2:]
+    view = made((1, groups * ins, *rest), lambda n, c, *at: data(c // (heads * ins), c % (heads * ins), *at), f"{m.name}__data")
+    weights = made(
+        (groups * per_head, ins, 1, 1, block, block), lambda o, c, y, x, j, k: matrix(
+            o // (per_head * heads), o // per_head % heads * ins + c, 0, o % per_head * block + j, 0, k), f"{m.name}__matrix")
+    bias, multiplier, shift = (np.full(groups * outs, each[0]) for each in (numbers.bias, numbers.multiplier, numbers.shift))
+    spread = replace(numbers, bias=bias, multiplier=multiplier, shift=shift)
+    layer = Conv2d(target=m.target, name=m.name, data=view, weights=weights, groups=groups,
+                   epilogue=m.epilogue(spread, MOST_BYTE**2 * depth))
+    shape = images, heads * per_head, *rest
+    result, split = layer.result, len(shape_of(layer.result)) - len(shape)
+
+    def value(n: Any, c: Any, *at: Any) -> Any:
+        whole = n * heads * per_head + c
+        return result(0, *((whole // per_head, whole % per_head) if split else (whole,)), *at)
+    return Made(layer, made(shape, value, f"{m.name}__view"), m.constants, (view, weights))
 
 
 def _packed_order(channels: int, rows: int, columns: int, block: int) -> Array:

@@ -14,6 +14,7 @@ from vtakit.compiler.graph.ir import Array, Graph, Node, TensorType, Value
 from vtakit.compiler.graph.vta import moves, products
 from vtakit.compiler.graph.vta.filling import Filling
 from vtakit.compiler.graph.vta.made import Made, Maker, Numbers, Skip, four_pads, identifier, packed_shape, pairs, spatial_of
+from vtakit.compiler.graph.vta.signals import computed_product
 from vtakit.compiler.graph.vta.unit import Build, Unit
 from vtakit.compiler.ir.dtypes import dtype
 from vtakit.compiler.nn.moves.packed import Image, as_image
@@ -85,6 +86,8 @@ class Units:
                 return self._pooled(node)
             case "lookup":
                 return self._looked_up(node)
+            case "depth_to_space":
+                return self._shuffled(node)
             case "concat" | "pad" | "resize" | "slice":
                 return self._moved(node)
         return None
@@ -209,8 +212,6 @@ class Units:
         if node.op in ("conv_integer", "conv_transpose_integer"):
             if len(node.reads) > 2:
                 raise VtaError("it has zero points")
-            if node.attrs.get("zero"):
-                raise VtaError("a transposed convolution of data with a zero point")
             x, weights = self._activations(node.inputs[0]), self._constant(node.inputs[1])
             shape = products.Shape.of(node.attrs, spatial_of(out))
             if node.op == "conv_integer":
@@ -218,9 +219,14 @@ class Units:
                 return (x,), lambda m, t, f: products.conv(m, t[0], weights, shape, numbers, skip_of(t), f, pooling), (
                     out.size * prod(weights.shape[1:])), fold
             image = as_image(out.shape)
-            macs = node.reads[0].type.size * prod(weights.shape[1:])
-            return (x,), lambda m, t, f: products.transposed(m, t[0], weights, shape, image, numbers, skip_of(t)), macs, None
+            macs, zero = node.reads[0].type.size * prod(weights.shape[1:]), node.attrs.get("zero", 0)
+            return (x,), lambda m, t, f: products.transposed(
+                m, t[0], weights, shape, image, numbers, skip_of(t), zero), macs, None
         if node.op == "matmul_integer":
+            if computed_product(node, self.graph.constants):
+                why = "have zero points" if len(node.reads) > 2 else (
+                    f"are in blocks of {target.config.batch} images" if target.config.batch > 1 else "are broadcast")
+                raise VtaError(f"it multiplies matrices that are both computed, and {why}")
             if len(node.reads) > 2 or len(out.shape) != 2:
                 raise VtaError("it has zero points, or more than two dimensions")
             weights, (x, size) = self._constant(node.inputs[1]), self._flat(node.inputs[0])
@@ -257,11 +263,72 @@ class Units:
     def _reshaped(self, node: Node) -> Unit | None:
         """A matrix product whose rows become images."""
         before, shape = self._unread(node.reads[0]), node.outputs[0].type.shape
+        product = None if before is None or before.op != "requantize" else self._unread(before.inputs[0])
+        if before is not None and product is not None and computed_product(product, self.graph.constants):
+            return self._computed(product, before, node)
         if before is None or before.op != "requantize" or node.outputs[0] in self.root or not 3 <= len(shape) <= 4:
             return None
         if node.reads[0].type.shape[0] != shape[0]:
             return None
         return self._layer(node, before, node.outputs[0].type)
+
+    def _shuffled(self, node: Node) -> Unit:
+        """Pixels from channels, together with the convolution before them, or by themselves as one of 1 x 1."""
+        before = self._unread(node.reads[0])
+        sums = None if before is None or before.op != "requantize" else self._unread(before.inputs[0])
+        if before is not None and sums is not None and sums.op == "conv_integer" and len(sums.reads) == 2 and (
+                node not in self.without):
+            try:
+                return self._shuffled_behind(node, sums, before)
+            except VtaError:
+                pass
+        data, channels = self._activations(node.reads[0]), node.reads[0].type.shape[1]
+        one, none = np.ones(channels, np.int64), np.zeros(channels, np.int64)
+        same = np.eye(channels, dtype=np.int8)[:, :, None, None]
+        return self._pixels((node,), data, same, products.Shape.of({}, 2), Numbers(none, one, none), 0)
+
+    def _shuffled_behind(self, node: Node, sums: Node, requantize: Node) -> Unit:
+        weights, shape = self._constant(sums.inputs[1]), products.Shape.of(sums.attrs, spatial_of(sums.outputs[0].type))
+        macs = sums.outputs[0].type.size * prod(weights.shape[1:])
+        return self._pixels((sums, requantize, node), self._activations(sums.inputs[0]), weights, shape,
+                            self._numbers(requantize), macs)
+
+    def _pixels(
+        self, nodes: tuple[Node, ...], data: Value, weights: Array, shape: products.Shape, numbers: Numbers, macs: int,
+    ) -> Unit:
+        output, attrs = nodes[-1].outputs[0], nodes[-1].attrs
+        block, mode = attrs["blocksize"], attrs.get("mode", "DCR")
+        size = data.type.bytes + output.type.bytes + (weights.size if macs else 0)
+
+        def build(m: Maker, t: list[Tensor], f: Fold | None) -> Made:
+            return products.shuffled(m, t[0], weights, shape, block, mode, numbers)
+        return self._fitting(Unit(nodes, (data,), output, self._packed(output), build, macs, size))
+
+    def _computed(self, product: Node, requantize: Node, node: Node) -> Unit:
+        """A product of computed matrices as `signals` leaves it: of two signals, whose result is one."""
+        nodes = product, requantize, node
+        try:
+            data, weights = (self._signal(value) for value in product.reads[:2][::-1])
+            _, heads, outs, _ = product.outputs[0].type.shape
+            numbers = self._numbers(requantize)
+            depth, size = product.reads[0].type.shape[-1], sum(value.type.bytes for value in (data, weights, node.outputs[0]))
+
+            def build(m: Maker, t: list[Tensor], f: Fold | None) -> Made:
+                return products.computed(m, t[0], t[1], (heads, outs, depth), numbers)
+            return self._fitting(Unit(nodes, (data, weights), node.outputs[0], self._packed(node.outputs[0]), build,
+                                      product.outputs[0].type.size * depth, size))
+        except VtaError as error:
+            self.reasons |= dict.fromkeys(nodes, str(error))
+            raise
+
+    def _signal(self, value: Value) -> Value:
+        """The signal beneath a matrix for each head."""
+        maker = self.producers.get(value)
+        if maker is not None and maker.op == "transpose":
+            maker = self.producers.get(maker.reads[0])
+        if maker is None or maker.op != "reshape" or len(maker.reads[0].type.shape) != len(value.type.shape) - 1:
+            raise VtaError("it reads matrices that are both computed and do not lie as the accelerator's do")
+        return self._activations(maker.reads[0])
 
     def _moved(self, node: Node) -> Unit | None:
         out, attrs, spatial = node.outputs[0].type, node.attrs, spatial_of(node.outputs[0].type)

@@ -3,6 +3,7 @@
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, fields
 from functools import cached_property
+from math import prod
 from numbers import Integral
 from typing import Any
 
@@ -60,6 +61,11 @@ class Layer(ABC):
         return None
 
     @property
+    def numbers_by_phase(self) -> bool:
+        """Return whether the requantization has numbers for each phase."""
+        return False
+
+    @property
     def blocks_first(self) -> bool:
         """Return whether the accumulators' first and third dimensions are out blocks and images."""
         return False
@@ -74,7 +80,8 @@ class Layer(ABC):
         """The stages after the sums. Raises VtaError for tensors of the epilogue that do not go with them."""
         self._check_epilogue()
         return Tail(target=self.target, name=self.name, epilogue=self.epilogue, sums=self.sums, phases=self.phases,
-                    blocks_first=self.blocks_first, residual=self.residual, begun=self.begun)
+                    blocks_first=self.blocks_first, residual=self.residual, begun=self.begun,
+                    by_phase=self.numbers_by_phase)
 
     @cached_property
     def residual(self) -> Residual | None:
@@ -118,9 +125,10 @@ class Layer(ABC):
         if requantize is not None and (
                 requantize.target.config != self.target.config or requantize.on_store > self.target.has(Feature.REQUANT)):
             raise VtaError(f"{self.name}: the requantization is for another device than the operator: make both with one target")
-        if requantize is not None and -(-requantize.channels // element[1]) != channels:
+        numbered = channels * (prod(self.phases) if self.phases and self.numbers_by_phase else 1)
+        if requantize is not None and -(-requantize.channels // element[1]) != numbered:
             raise VtaError(f"{self.name}: the requantization is for {requantize.channels} channels, but the result has "
-                           f"{channels} blocks of {element[1]}")
+                           f"{numbered} blocks of {element[1]}")
 
     @property
     def result(self) -> Tensor:

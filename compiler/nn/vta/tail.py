@@ -74,6 +74,7 @@ class Tail:
     residual : what the epilogue adds
     begun    : whether the sums began with it, so that nothing is added after them
     phases : (down, across) where the groups are phases of each group: parts of one result that lie between each other
+    by_phase : whether the requantization has numbers for each phase, one phase's channels in whole blocks after another's
     blocks_first : sums is [out blocks, groups, images, …], so that one REQUANT stores all images of a block
     """
 
@@ -85,6 +86,7 @@ class Tail:
     blocks_first: bool = False
     residual: Residual | None = None
     begun: bool = False
+    by_phase: bool = False
     widened: dict[Tensor, Tensor] = field(default_factory=dict)
 
     def _order(self, at: Sequence[Any]) -> tuple[Any, ...]:
@@ -97,6 +99,13 @@ class Tail:
         if self.phases is None:
             return at[1] * per_group + at[2]
         return at[2] if self._groups == 1 else at[1] // prod(self.phases) * per_group + at[2]
+
+    def _numbers(self, at: Sequence[Expr]) -> Expr:
+        """The block of the requantization's numbers for an accumulator."""
+        block = self._block(at)
+        if not self.by_phase or self.phases is None:
+            return block
+        return at[1] % prod(self.phases) * (self._groups * int(self._order(shape_of(self.sums))[2])) + block
 
     @property
     def _groups(self) -> int:
@@ -160,7 +169,7 @@ class Tail:
             value = minimum(value, e.high)
         if e.requantize is None or e.requantize.on_store:
             return value
-        by, plus, shift = (e.requantize.parameters[block, word, b, k] for word in range(REQUANT_WORDS))
+        by, plus, shift = (e.requantize.parameters[self._numbers(plain), word, b, k] for word in range(REQUANT_WORDS))
         if e.requantize.multiplies:
             value = value * by
         low, high = e.requantize.clip
@@ -172,11 +181,11 @@ class Tail:
         value: Expr = self.finished(*self._order(at))
         requantize = self.epilogue.requantize
         if requantize is not None and requantize.on_store:
-            words = [requantize.parameters[self._block(at), word, at[-2], at[-1]] for word in range(REQUANT_WORDS)]
+            words = [requantize.parameters[self._numbers(at), word, at[-2], at[-1]] for word in range(REQUANT_WORDS)]
             value = requantized(self.target.config, value, words)
             if requantize.table is not None:
                 value = looked_up(value, lambda word, row, column: requantize.parameters[
-                    self._block(at), word + REQUANT_WORDS, row, column], *self.target.element("acc"))
+                    self._numbers(at), word + REQUANT_WORDS, row, column], *self.target.element("acc"))
         return value.astype(self.target.dtype("out"))
 
     @cached_property

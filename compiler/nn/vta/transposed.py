@@ -7,7 +7,7 @@ from vtakit.compiler.codegen.vta.errors import VtaError
 from vtakit.compiler.ir.expr import Expr
 from vtakit.compiler.ir.ops import all_of, if_then_else
 from vtakit.compiler.ir.values import const
-from vtakit.compiler.nn.vta.arguments import whole
+from vtakit.compiler.nn.vta.arguments import check_fill, whole
 from vtakit.compiler.nn.vta.blocking import tile_products
 from vtakit.compiler.nn.vta.cuts import Cut, Work
 from vtakit.compiler.nn.vta.digits import DigitSums, Higher, check_digits, digit_sums, shifts
@@ -34,6 +34,8 @@ class TransposedConv2d(Layer):
                       [images, out blocks, rows, columns, batch, block]; [images, groups, out blocks, …] where there are several
 
     pad     : (above, left), how much of the result is left out there
+    fill    : the value around the data
+    by_phase : whether the requantization has numbers for each phase, those of each in whole blocks of channels
     rows, columns : of the result, whole strides
     higher  : digits of weights of more bits than wgt type has, the most significant first; `weights` is the last one
 
@@ -45,6 +47,8 @@ class TransposedConv2d(Layer):
     rows: int
     columns: int
     pad: tuple[int, int] = (0, 0)
+    fill: int = 0
+    by_phase: bool = False
     groups: int = 1
     higher: tuple[Higher, ...] = ()
     name: str = "deconv"
@@ -64,6 +68,7 @@ class TransposedConv2d(Layer):
         whole(f"{what}: groups", self.groups, 1)
         channels, *_ = shape_of(self.data)[1:]
         outs, ins, down, across, *_ = shape_of(self.weights)
+        check_fill(self.target, what, (1, 1, 1, 1) if max(self._taps) > 1 else (0, 0, 0, 0), self.fill)
         if channels != self.groups * ins or outs % self.groups:
             raise VtaError(f"{what}: {channels} input and {outs} output blocks do not go with {self.groups} groups "
                            f"of {ins} input blocks")
@@ -76,12 +81,16 @@ class TransposedConv2d(Layer):
         return shape_of(self.weights)[2], shape_of(self.weights)[3]
 
     @property
+    def numbers_by_phase(self) -> bool:
+        return self.by_phase
+
+    @property
     def _taps(self) -> tuple[int, int]:
         return shape_of(self.weights)[4], shape_of(self.weights)[5]
 
     @cached_property
     def window(self) -> Tensor:
-        """The input with zeros around, as all phases see it."""
+        """The input with what is around it, as all phases see it."""
         images, ins, height, width, batch, block = shape_of(self.data)
         (down, across), taps = self.phases, self._taps
         rows = self.rows // down + (down - 1 + self.pad[0]) // down + taps[0] - 1
@@ -90,7 +99,7 @@ class TransposedConv2d(Layer):
         def value(n: Expr, c: Expr, y: Expr, x: Expr, b: Expr, k: Expr) -> Expr:
             row, column = y - (taps[0] - 1), x - (taps[1] - 1)
             inside = all_of(row >= 0, row < height, column >= 0, column < width)
-            return if_then_else(inside, self.data[n, c, row, column, b, k], const(0, self.data.dtype))
+            return if_then_else(inside, self.data[n, c, row, column, b, k], const(self.fill, self.data.dtype))
         return made((images, ins, rows, columns, batch, block), value, f"{self.name}_window")
 
     @cached_property

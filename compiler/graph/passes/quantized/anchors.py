@@ -28,6 +28,7 @@ class Sums:
     weight : less its zero points
     taps   : sum of the weights of each channel
     rows   : of a product of matrices whose rows have been put together: the shape of data as the product takes it
+    second : of a product of matrices both of which are computed: the second one
     """
 
     data: Value
@@ -41,6 +42,7 @@ class Sums:
     attrs: dict[str, Any] = field(default_factory=dict)
     bias: Floats | float = 0.0
     rows: tuple[int, ...] | None = None
+    second: Quantized | None = None
 
     @property
     def by_channel(self) -> bool:
@@ -78,6 +80,10 @@ class Sums:
             attrs["zero"] = self.zero
         elif self.zero and any(attrs.get("pads") or ()):
             attrs["fill"] = self.zero
+        if self.second is not None:
+            zeros = [build.constant(np.int8(zero), name=f"{self.name}.zero") for zero in (self.zero, self.second.params.zero)]
+            return build.one(self.op, data, self.second.value, *(zeros if any(map(build.constants.get, zeros)) else []),
+                             name=self.name)
         if self.weight is None:
             return build.one(self.op, data, attrs=attrs, name=self.name)
         found: Value | None = None
@@ -137,6 +143,8 @@ class Anchors:
             return None
         if node.op in ("conv", "conv_transpose"):
             return self._conv(node, self.constants.weight(node.reads[1]), there.params)
+        if node.op == "matmul" and node.reads[1] in self.integers:
+            return _computed(node, there.params, self.integers[node.reads[1]])
         if node.op in ("gemm", "matmul"):
             return self._product(node, self.constants.weight(node.reads[1]), there.params)
         return _pool(node, there.params)
@@ -235,6 +243,17 @@ class Anchors:
             data=node.reads[0], op="matmul_integer", name=node.name, unit=alpha * params.scale * steps,
             shape=node.outputs[0].type.shape, zero=params.zero, taps=numbers.sum(0, dtype=np.int64), weight=numbers, bias=bias,
             rows=(lead, len(numbers)))
+
+
+def _computed(node: Node, first: QParams, second: Quantized) -> Sums | None:
+    """The sums of a product of matrices both of which are computed; `emit` takes their zero points off."""
+    shape = node.outputs[0].type.shape
+    if min(len(value.type.shape) for value in node.reads) < 2:
+        return None
+    channels = shape[1]
+    return Sums(
+        data=node.reads[0], op="matmul_integer", name=node.name, unit=np.full(channels, first.scale * second.params.scale),
+        shape=shape, zero=first.zero, taps=np.zeros(channels, np.int64), second=second)
 
 
 def _by_channel(sums: Sums, known: Floats) -> Floats | None:

@@ -27,7 +27,8 @@ from vtakit.compiler.graph.passes.quantized.tables import function_of, origin
 from vtakit.compiler.graph.reference import COORDINATES
 from vtakit.compiler.ir.dtypes import FLOAT32, DType
 
-MOVES = ("reshape", "transpose", "concat", "slice", "max_pool", "global_max_pool")
+MOVES = ("reshape", "transpose", "concat", "slice", "max_pool", "global_max_pool", "depth_to_space",
+         "space_to_depth")
 
 
 @dataclass(frozen=True, slots=True)
