@@ -5,13 +5,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from vtakit.base.text import counted, one_line
-from vtakit.runtime.grid import Grid
+from vtakit.runtime.grid import Grid, share
 from vtakit.runtime.placement import Placement
 from vtakit.runtime.report.report import TEXT_WIDTH, Report
 from vtakit.runtime.timed import Timed
 
 if TYPE_CHECKING:
     from rich.console import Group
+
+CONVERTS = "it converts numbers or layouts for the accelerator"
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +65,7 @@ class Profile:
                 {
                     "name": t.name, "nodes": list(t.layer.names), "ops": list(t.layer.ops), "kernel": t.layer.kernel,
                     "seconds": t.seconds, "macs": t.layer.macs, "bytes": t.layer.bytes,
+                    **({"why": self.why(t)} if self.placement else {}),
                 } for t in self.layers
             ],
             **({"placement": self.placement.to_dict()} if self.placement else {}),
@@ -80,7 +83,26 @@ class Profile:
         """Return the tables of each launch and of the CPU's layers, for a terminal."""
         from rich.console import Group
 
-        return Group(*[report.tables() for report in self.launches], *([self.grid] if self.layers or not self.launches else []))
+        mine = [self.grid, *([self.left] if self.placement else [])]
+        return Group(*[report.tables() for report in self.launches], *(mine if self.layers or not self.launches else []))
+
+    def why(self, timed: Timed) -> str:
+        """Return why a layer on the CPU is not on the accelerator, the reasons of all its operators."""
+        left = () if self.placement is None else self.placement.left
+        return "; ".join(dict.fromkeys(each.reason for each in left if each.name in timed.layer.names)) or CONVERTS
+
+    @property
+    def left(self) -> Grid:
+        """Return the table of what the layers that are left to the CPU cost, the dearest first, and of why they are."""
+        there = 0 if self.placement is None else self.placement.macs
+        whole = there + sum(timed.layer.macs for timed in self.layers)
+        rows = [
+            (t.name, t.ops, self.why(t), f"{t.seconds * 1e3:.3f}", share(t.seconds / self.seconds if self.seconds else None),
+             share(t.layer.macs / whole if whole else None))
+            for t in sorted(self.layers, key=lambda timed: -timed.seconds)
+        ]
+        columns = ("layer", "operators", "why", "ms", "of the CPU's time", "of all MACs")
+        return Grid("left to the CPU", columns, tuple(rows), labels=3)
 
     @property
     def grid(self) -> Grid:

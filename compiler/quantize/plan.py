@@ -271,8 +271,9 @@ class _Planner:
         if not all(map(self.is_int8, reads)) or any(each is None for each in known):
             return False
         given = attributes(node)
+        one = set(self.shapes[reads[0]][2:]) == {1}  # pixel, which any mode repeats
         if node.op_type == "Resize" and (
-                given.get("mode", "nearest") != "nearest" or
+                given.get("mode", "nearest") != "nearest" and not one or
                 given.get("coordinate_transformation_mode", "half_pixel") not in COORDINATES):
             return False
         if node.op_type == "Pad" and (given.get("mode", "constant") != "constant" or (len(node.input) > 2 and any(

@@ -6,7 +6,7 @@ from vtakit.runtime.profile import Profile
 from vtakit.runtime.report.accelerator_page import accelerator_page, device_facts
 from vtakit.runtime.report.ceilings import Ceilings
 from vtakit.runtime.report.model_page import model_page
-from vtakit.runtime.report.page import Page
+from vtakit.runtime.report.page import Page, Section
 from vtakit.runtime.report.report import Report
 from vtakit.runtime.target import Summary
 
@@ -21,6 +21,8 @@ def module_page(title: str, image: Summary, profile: Profile, ceilings: Ceilings
         section if len(launches) == 1 else replace(section, title=f"Launch {at}: {section.title}")
         for at, report in enumerate(launches, 1) for section in accelerator_page(title, report, f"launch{at}-").sections
     ]
+    if profile.placement is not None:
+        sections.append(Section("Left to this processor", "The dearest first.", grid=profile.left))
     sections += [replace(section, title=f"On this processor: {section.title}") for section in page.sections]
     whole = Report(launches[0].device, tuple([layer for report in launches for layer in report.layers]))
     return Page(title, (

@@ -1,9 +1,10 @@
 """Networks that are no classifiers, with the structure of those that are in use and few channels and pixels.
 
-Each is (image, float model with random weights). `quantized` has one in int8.
+`build` makes one in float32 with random weights, `quantized` in int8.
 """
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 import onnx
@@ -11,7 +12,16 @@ import onnx
 import vtakit
 from vtakit.models.net import Net, Tensor
 
-SIZE = 64  # pixels of a side of images
+Layers = Callable[[Net, Tensor], list[Tensor]]
+
+
+class Structure(NamedTuple):
+    """A network: its title, what adds its layers, and the shape of its input without the batch."""
+
+    title: str
+    layers: Layers
+    shape: tuple[int, ...]
+
 
 
 def unet(net: Net, x: Tensor) -> list[Tensor]:
@@ -61,9 +71,9 @@ def deeplab(net: Net, x: Tensor) -> list[Tensor]:
     parts = [_relu(net, x, 32, 1, "aspp1")]
     parts += [_relu(net, x, 32, 3, f"aspp{dilation}", dilation=dilation) for dilation in (6, 12, 18)]
     whole = net.relu(net.conv(net.global_average_pool(x, name="pool"), 32, 1, bias=True, name="pool.conv"), name="pool.relu")
-    parts.append(net.resize(whole, x.data.shape[2], name="pool.resize"))
+    parts.append(net.bilinear(whole, x.data.shape[2], name="pool.resize"))
     x = _relu(net, net.concat(*parts, name="aspp"), 64, 1, "project")
-    return [net.resize(net.conv(_relu(net, x, 64, 3, "last"), 5, 1, bias=True, name="classes"), 8, name="grown")]
+    return [net.bilinear(net.conv(_relu(net, x, 64, 3, "last"), 5, 1, bias=True, name="classes"), 8, name="grown")]
 
 
 def edsr(net: Net, x: Tensor) -> list[Tensor]:
@@ -140,26 +150,43 @@ def _sppf(net: Net, x: Tensor, width: int, name: str) -> Tensor:
     return _silu(net, net.concat(*parts, name=f"{name}.join"), width, 1, f"{name}.last")
 
 
-NETWORKS: dict[str, tuple[str, Callable[[Net, Tensor], list[Tensor]], int]] = {
-    "unet": ("U-Net", unet, SIZE), "yolo": ("YOLOv5-like detector", yolo, SIZE), "deeplab": ("DeepLab v3", deeplab, SIZE),
-    "edsr": ("EDSR, 4x", edsr, 32), "vit": ("ViT-tiny, two blocks", vit, SIZE),
+def tcn(net: Net, x: Tensor) -> list[Tensor]:
+    """Bai et al., 2018: residual blocks of dilated convolutions of a signal."""
+    x = _relu(net, x, 32, 3, "stem")
+    for at in range(3):
+        y = _relu(net, x, 32, 3, f"block{at}.first", dilation=2 << at)
+        y = net.batch_norm(net.conv(y, 32, 3, dilation=2 << at, name=f"block{at}.second"), name=f"block{at}.norm")
+        x = net.relu(net.add(y, x, name=f"block{at}.add"), name=f"block{at}.relu")
+    return [net.conv(x, 10, 1, bias=True, name="classes")]
+
+
+NETWORKS = {
+    "unet": Structure("U-Net", unet, (3, 96, 96)),
+    "yolo": Structure("detector as YOLOv5", yolo, (3, 96, 96)),
+    "deeplab": Structure("DeepLab v3", deeplab, (3, 128, 128)),
+    "edsr": Structure("EDSR, four times the size", edsr, (3, 48, 48)),
+    "vit": Structure("ViT-tiny, two of its blocks", vit, (3, 64, 64)),
+    "tcn": Structure("temporal convolutions", tcn, (16, 256)),
 }
 
 
-def images(name: str, count: int = 2, seed: int = 1) -> np.ndarray:
-    """Images with coarse and fine parts."""
-    size, rng = NETWORKS[name][2], np.random.default_rng(seed)
-    coarse = rng.standard_normal((count, 3, size // 8, size // 8), np.float32).repeat(8, 2).repeat(8, 3)
-    return coarse + rng.standard_normal((count, 3, size, size), np.float32) / 2
+def samples(name: str, count: int = 2, seed: int = 1) -> np.ndarray:
+    """Inputs with coarse and fine parts."""
+    (channels, *sizes), rng = NETWORKS[name].shape, np.random.default_rng(seed)
+    coarse = rng.standard_normal((count, channels, *[size // 8 for size in sizes]), np.float32)
+    for axis in range(2, coarse.ndim):
+        coarse = coarse.repeat(8, axis)
+    return coarse + rng.standard_normal(coarse.shape, np.float32) / 2
 
 
-def build(name: str, seed: int = 0) -> onnx.ModelProto:
-    """A network in float32, with one image at a time."""
+def build(name: str, seed: int = 0) -> tuple[onnx.ModelProto, dict[str, np.ndarray]]:
+    """A network in float32, and its outputs for `samples` of the seed."""
     net = Net(name, np.random.default_rng(seed))
-    return net.model(NETWORKS[name][1](net, net.input("image", images(name, 2, seed))))
+    outputs = NETWORKS[name].layers(net, net.input("image", samples(name, 2, seed)))
+    return net.model(outputs), {each.name: each.data for each in outputs}
 
 
 def quantized(name: str, seed: int = 0) -> onnx.ModelProto:
     """The same in int8."""
-    samples = {"image": images(name, 2, seed)}
-    return vtakit.quantize(build(name, seed), samples, evaluation=samples).model
+    given = {"image": samples(name, 2, seed)}
+    return vtakit.quantize(build(name, seed)[0], given, evaluation=given).model

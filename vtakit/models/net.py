@@ -50,15 +50,21 @@ class Net:
         self, x: Tensor, channels: int, kernel: int, *, name: str, stride: int = 1, pad: int | None = None, groups: int = 1,
         dilation: int = 1, bias: bool = False,
     ) -> Tensor:
-        """A convolution with square kernels; without `pad`, as many zeros around as keep the size at stride 1."""
-        pad = kernel // 2 * dilation if pad is None else pad
-        fan_in = x.data.shape[1] // groups * kernel**2
-        weight = self._he(f"{name}.weight", (channels, x.data.shape[1] // groups, kernel, kernel), fan_in)
-        made = numeric.conv2d(x.data, weight, stride=stride, pad=pad, groups=groups, dilation=dilation)
-        spread = {"dilations": [dilation] * 2} if dilation > 1 else {}
-        return self._convolved(
-            "Conv", x, name, made, bias, kernel_shape=[kernel] * 2, strides=[stride] * 2, pads=[pad] * 4, group=groups, **spread,
-        )
+        """A convolution of images with square kernels, or of signals [N, C, L].
+
+        Without `pad`, as many zeros around as keep the size at stride 1.
+        """
+        pad, count = kernel // 2 * dilation if pad is None else pad, x.data.ndim - 2
+        fan_in = x.data.shape[1] // groups * kernel**count
+        weight = self._he(f"{name}.weight", (channels, x.data.shape[1] // groups, *[kernel] * count), fan_in)
+        if count == 1:
+            around = np.pad(x.data, ((0, 0), (0, 0), (pad, pad)))[:, :, None]
+            made = numeric.conv2d(around, weight[:, :, None], stride=stride, groups=groups, dilation=dilation)[:, :, 0]
+        else:
+            made = numeric.conv2d(x.data, weight, stride=stride, pad=pad, groups=groups, dilation=dilation)
+        spread = {"dilations": [dilation] * count} if dilation > 1 else {}
+        return self._convolved("Conv", x, name, made, bias, kernel_shape=[kernel] * count, strides=[stride] * count,
+                               pads=[pad] * 2 * count, group=groups, **spread)
 
     def conv_transpose(
         self, x: Tensor, channels: int, kernel: int, *, name: str, stride: int, pad: int, bias: bool = False
@@ -74,13 +80,14 @@ class Net:
     def batch_norm(self, x: Tensor, *, name: str) -> Tensor:
         """Batch normalization with the statistics of the data, and a scale and a shift near one and zero."""
         channels = x.data.shape[1]
-        mean, var = x.data.mean(axis=(0, 2, 3)), x.data.var(axis=(0, 2, 3))
+        over = (0, *range(2, x.data.ndim))
+        mean, var = x.data.mean(axis=over), x.data.var(axis=over)
         given = {
             "weight": self.rng.uniform(0.5, 1.5, channels), "bias": self.rng.normal(0, 0.2, channels), "running_mean": mean,
             "running_var": var,
         }
         names = [self._weight(f"{name}.{word}", array.astype(np.float32)) for word, array in given.items()]
-        scale, shift, mean, var = (self.weights[word].reshape(1, -1, 1, 1) for word in names)
+        scale, shift, mean, var = (self.weights[word].reshape(1, -1, *[1] * (x.data.ndim - 2)) for word in names)
         made = (x.data - mean) / np.sqrt(var + np.float32(EPSILON)) * scale + shift
         return self._add("BatchNormalization", [x.name, *names], name, made, epsilon=EPSILON)
 
@@ -107,6 +114,19 @@ class Net:
     def concat(self, *parts: Tensor, name: str, axis: int = 1) -> Tensor:
         return self._add("Concat", [part.name for part in parts], name, np.concatenate([part.data for part in parts], axis),
                          axis=axis)
+
+    def bilinear(self, x: Tensor, factor: int, *, name: str) -> Tensor:
+        """Images `factor` times as large, linear between the centres of pixels."""
+        scales, made = self._weight(f"{name}.scales", np.array([1, 1, factor, factor], np.float32)), x.data
+        for axis in (2, 3):
+            size = made.shape[axis]
+            at = np.clip((np.arange(size * factor) + 0.5) / factor - 0.5, 0, size - 1)
+            first = np.minimum(at.astype(np.int64), max(size - 2, 0))
+            shape = [1, 1, 1, 1]
+            shape[axis] = -1
+            part = (at - first).astype(np.float32).reshape(shape)
+            made = made.take(first, axis) * (1 - part) + made.take(np.minimum(first + 1, size - 1), axis) * part
+        return self._add("Resize", [x.name, "", scales], name, made, mode="linear", coordinate_transformation_mode="half_pixel")
 
     def resize(self, x: Tensor, factor: int, *, name: str) -> Tensor:
         """Images of the nearest values, `factor` times as large."""
@@ -243,7 +263,7 @@ class Net:
         names = [x.name, f"{name}.weight"]
         if bias:
             names.append(self._weight(f"{name}.bias", self.rng.normal(0, 0.1, (made.shape[1],)).astype(np.float32)))
-            made = made + self.weights[names[-1]].reshape(1, -1, 1, 1)
+            made = made + self.weights[names[-1]].reshape(1, -1, *[1] * (made.ndim - 2))
         return self._add(op, names, name, made, **attributes)
 
     def _he(self, name: str, shape: tuple[int, ...], fan_in: int) -> Array:

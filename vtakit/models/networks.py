@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 
 _SMALLEST = 32  # of an image's sides: all strides of a network for images together
 _STATISTICS = (  # arrays of a model that nobody trains
-    "running_mean", "running_var", "shape", "direction", "low", "high", "start", "end", "axis", "root", "one", "half", "factor")
+    "running_mean", "running_var", "shape", "direction", "low", "high", "start", "end", "axis", "root", "one", "half", "factor",
+    "scales")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

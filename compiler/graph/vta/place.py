@@ -87,8 +87,13 @@ class Placement:
         inside = {node for part in self.parts if isinstance(part, Region) for unit in part.units for node in unit.nodes}
         nodes = [node for node in self.graph.nodes
                  if node not in inside and node.op not in _CONVERSIONS and (node.name or node.op not in _LAYOUTS)]
-        made = self.graph.producers()
-        return tuple([Left(node.op, node.name, self.reasons.get(node) or _reason(node, made)) for node in nodes])
+        made, readers = self.graph.producers(), self.graph.consumers()
+
+        def reason(node: Node) -> str | None:
+            """The node's own, or that of the requantization that would have ended its layer."""
+            after = readers.get(node.outputs[0], []) if node.op in (*SUMS, "scaled_add") else []
+            return self.reasons.get(node) or (reason(after[0]) if len(after) == 1 else None)
+        return tuple([Left(node.op, node.name, reason(node) or _reason(node, made)) for node in nodes])
 
     def __str__(self) -> str:
         lines = [graph_text(part) if isinstance(part, Graph) else str(part) for part in self.parts]

@@ -29,6 +29,7 @@ from vtakit.compiler.ir.dtypes import FLOAT32, DType
 
 MOVES = ("reshape", "transpose", "concat", "slice", "max_pool", "global_max_pool", "depth_to_space",
          "space_to_depth")
+_SPATIAL = 2  # the first spatial dimension
 
 
 @dataclass(frozen=True, slots=True)
@@ -312,7 +313,8 @@ class _Form:
         if len(node.outputs) > 1 or not all(value.type.dtype is kind for value in moved_by(node)):
             return False
         if node.op == "resize":
-            return node.attrs["mode"] == "nearest" and node.attrs.get("coordinates", "half_pixel") in COORDINATES
+            return of_one_pixel(node) or (
+                node.attrs["mode"] == "nearest" and node.attrs.get("coordinates", "half_pixel") in COORDINATES)
         if node.op == "pad":
             value = node.inputs[1] if len(node.inputs) > 1 else None
             constant = node.attrs.get("mode", "constant") == "constant"
@@ -324,9 +326,18 @@ class _Form:
         attrs, op = dict(node.attrs), node.op
         if op == "pad":
             values = [*values, self.build.constant(np.int8(params.zero), name="zero")]
+        elif op == "resize" and of_one_pixel(node):  # any mode repeats it
+            attrs = {"sizes": node.outputs[0].type.shape, "mode": "nearest", "coordinates": "asymmetric", "nearest_mode": "floor"}
         elif op == "global_max_pool":
             op, attrs = "max_pool", {"kernel_shape": values[0].type.shape[2:]}
         return self.build.add(op, *values, attrs=attrs, name=node.name, names=(name or node.outputs[0].name,))[0]
+
+
+def of_one_pixel(node: Node) -> bool:
+    """Return whether a resize is of images of one pixel, and all its coordinates are that one."""
+    old, new = node.reads[0].type.shape, node.outputs[0].type.shape
+    return len(old) > _SPATIAL and set(old[_SPATIAL:]) == {1} and old[:_SPATIAL] == new[:_SPATIAL] and (
+        node.attrs.get("coordinates", "half_pixel") in COORDINATES)
 
 
 def moved_by(node: Node) -> tuple[Value, ...]:
