@@ -1,6 +1,6 @@
-"""Networks that are no classifiers, on the accelerator: launches, its share of the MACs, exact cycles, what the CPU has and why.
+"""Networks that are no classifiers, on the accelerator: launches, share of the MACs, exact cycles, what the CPU has and why.
 
-U-Net, a detector, DeepLab v3, EDSR, ViT-tiny and temporal convolutions, at reduced size, of tests/compiler/structured_nets.py, and
+U-Net, a detector, DeepLab v3, EDSR, ViT-tiny and temporal convolutions, at reduced size, of tests/compiler/structured_nets.py;
 BERT-Mini of `vtakit.models`. Weights are random; `vtakit.quantize` makes int8 of them. Every output of the functional simulator
 is compared with that of the compiled code of the CPU alone. Default configuration, reference system.
 

@@ -66,7 +66,7 @@ def quantize(
     model: "str | Path | onnx.ModelProto | torch.export.ExportedProgram",
     calibration: "Mapping[str, Any] | npt.ArrayLike | str | Path", *,
     weights: int = 8, activations: int = 8, keep: Keep = 0, power_of_two: bool = False, symmetric: bool = False,
-    method: Method = DEFAULT_METHOD, bias_correction: bool = True,
+    method: Method = DEFAULT_METHOD, bias_correction: bool = True, matrices: bool = True,
     evaluation: "Mapping[str, Any] | npt.ArrayLike | str | Path | None" = None, progress: Progress | None = None,
 ) -> Quantized:
     """Quantize a float model: weights to int8 or fewer bits for each channel, activations to int8 or fewer bits.
@@ -84,6 +84,8 @@ def quantize(
     method          : how a range is chosen from the samples' values (see `vtakit.compiler.quantize.ranges`)
     bias_correction : add to biases the mean shift of the sums that rounding the weights causes. Source: Nagel et al.,
                       "Data-free quantization through weight equalization and bias correction" (ICCV 2019), section 4.2
+    matrices        : products of two computed matrices, as attention has them, are of int8, which accelerators multiply; if not,
+                      of floating-point numbers, which is more exact
     evaluation      : sample inputs on which the accuracy is measured; some of the calibration's by default
     progress        : is called with the name of a step, how much of it is done, and of how much
 
@@ -99,6 +101,8 @@ def quantize(
         raise QuantizeError(f"power_of_two={power_of_two!r:.40} must be True or False")
     if not isinstance(symmetric, bool):
         raise QuantizeError(f"symmetric={symmetric!r:.40} must be True or False")
+    if not isinstance(matrices, bool):
+        raise QuantizeError(f"matrices={matrices!r:.40} must be True or False")
     if method not in METHODS:
         raise QuantizeError(f"method={method!r} is no way to choose a range: {one_of(tuple(METHODS), method)}")
     if is_tflite(model):
@@ -115,7 +119,7 @@ def quantize(
     activations_first(network)
     real = fixed(network.finished(), samples)
     shapes = shapes_of(real)
-    plan = plan_of(network, shapes)
+    plan = plan_of(network, shapes, matrices=matrices)
     plan.activations, plan.powers = activations, power_of_two
     plan.symmetric = symmetric or power_of_two or activations < 8
     if not plan.anchors:

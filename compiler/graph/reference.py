@@ -236,12 +236,21 @@ def _slice(x: Array, *, starts: Sequence[int], ends: Sequence[int], axes: Sequen
     return x[tuple(found)]
 
 
+def _depth_to_space(x: Array, *, blocksize: int, mode: str = "DCR") -> Array:
+    images, channels, rows, columns = x.shape
+    apart = (blocksize, blocksize, -1) if mode == "DCR" else (-1, blocksize, blocksize)
+    order = (0, 3, 4, 1, 5, 2) if mode == "DCR" else (0, 1, 4, 2, 5, 3)
+    return x.reshape(images, *apart, rows, columns).transpose(order).reshape(
+        images, channels // blocksize**2, rows * blocksize, columns * blocksize)
+
+
 MEANING: Mapping[str, Meaning] = {
     "conv_integer": _conv, "conv_transpose_integer": _conv_transpose, "matmul_integer": _matmul, "sum_pool": _sum_pool,
     "scaled_add": _scaled_add, "scaled_sum": _scaled_sum, "requantize": _requantize, "max_pool": _max_pool,
     "concat": lambda *parts, axis: np.concatenate(parts, axis), "pad": _pad, "resize": _resize, "slice": _slice,
     "reshape": lambda x, shape: x.reshape(shape), "transpose": lambda x, perm=None: np.transpose(x, perm),
     "quantize_linear": _quantize, "dequantize_linear": _dequantize, "mul_integer": _mul_integer,
+    "depth_to_space": _depth_to_space,
     "add": lambda a, b: a + b, "mul": lambda a, b: a * b, "clip": lambda x, low=None, high=None: np.clip(x, low, high),
     "cast": lambda x, to: x.astype(np.dtype(str(to))), "expand": lambda x, shape: np.broadcast_to(x, shape),
     "lookup": lambda x, table: table[x.astype(np.int32) + 128], "to_int8": lambda x: (x.astype(np.int32) - 128).astype(np.int8),

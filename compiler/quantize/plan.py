@@ -23,14 +23,17 @@ class _Open(Enum):
     FUNCTION = "nothing: it is a function of each element of an int8 value"
 
 
-def plan_of(network: Network, shapes: Shapes) -> Plan:
-    """Return the plan of a network whose values have the given shapes; only values of float32 are in `shapes`."""
-    return _Planner(network, shapes).plan()
+def plan_of(network: Network, shapes: Shapes, *, matrices: bool = True) -> Plan:
+    """Return the plan of a network whose values have the given shapes; only values of float32 are in `shapes`.
+
+    matrices : products of two computed matrices become int8
+    """
+    return _Planner(network, shapes, matrices).plan()
 
 
 class _Planner:
-    def __init__(self, network: Network, shapes: Shapes) -> None:
-        self.network, self.shapes = network, shapes
+    def __init__(self, network: Network, shapes: Shapes, matrices: bool) -> None:
+        self.network, self.shapes, self.matrices = network, shapes, matrices
         self.found = Plan()
         self.open: dict[str, tuple[_Open, int]] = {}  # what ends a layer so far: what may follow, and the layer's first node
         self.readers = network.readers()
@@ -148,7 +151,7 @@ class _Planner:
     def anchor(self, number: int, node: "onnx.NodeProto") -> bool:
         data, weight = node.input[0], self.network.constant(node.input[1])
         bias = self.network.constant(node.input[2]) if len(node.input) > 2 and node.input[2] else None
-        if weight is None and node.op_type == "MatMul":
+        if weight is None and node.op_type == "MatMul" and self.matrices:
             return self.computed(number, node)
         if weight is None:
             return self.no(number, "its weights are computed, not constant")
@@ -273,7 +276,7 @@ class _Planner:
         given = attributes(node)
         one = set(self.shapes[reads[0]][2:]) == {1}  # pixel, which any mode repeats
         if node.op_type == "Resize" and (
-                given.get("mode", "nearest") != "nearest" and not one or
+                (given.get("mode", "nearest") != "nearest" and not one) or
                 given.get("coordinate_transformation_mode", "half_pixel") not in COORDINATES):
             return False
         if node.op_type == "Pad" and (given.get("mode", "constant") != "constant" or (len(node.input) > 2 and any(

@@ -44,6 +44,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--symmetric", action="store_true", help="activations have no zero points")
     parser.add_argument("--method", default=_METHODS[0], help=f"how a range is chosen: {', '.join(_METHODS)} (default: mse)")
     parser.add_argument("--no-bias-correction", action="store_true", help="do not correct biases for the rounding of the weights")
+    parser.add_argument("--float-matrices", action="store_true",
+                        help="leave products of two computed matrices, as attention has them, in floating point")
     parser.add_argument("--json", type=Path, metavar="REPORT.json", help="file for the accuracy of every value")
 
 
@@ -63,7 +65,7 @@ def run(args: argparse.Namespace) -> int:
         found = quantize(
             args.model, args.calibration, weights=args.weights, activations=args.activations, keep=keep,
             power_of_two=args.power_of_two, symmetric=args.symmetric, method=args.method,
-            bias_correction=not args.no_bias_correction, evaluation=args.evaluation,
+            bias_correction=not args.no_bias_correction, matrices=not args.float_matrices, evaluation=args.evaluation,
             progress=lambda what, done, count: bar.update(task, description=what, completed=done, total=count),
         )
     found.save(args.output)

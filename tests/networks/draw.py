@@ -15,6 +15,7 @@ from networks.scales import Scales, exact_pair
 MOST_ELEMENTS = 480  # of a value
 MOST_CHANNELS = 36  # of an image
 MOST_LAYERS = 30
+MORE_LAYERS = 6  # of networks with products of computed matrices, which take several
 WILD = 4  # one network of so many has any scales
 
 Fits = Callable[[Step], bool]
@@ -147,7 +148,7 @@ class Net:
 
 def draw(seed: int, layers: int | None = None) -> Recipe:
     """Draw a network of 2 to 30 layers, most often of less than ten."""
-    from networks.kinds import KINDS, WOVEN, first_shape, joined
+    from networks.kinds import KINDS, LATER, LATER_SEEDS, WOVEN, first_shape, joined
 
     net = Net(seed)
     count = layers or min(MOST_LAYERS, 7 + int(net.rng.exponential(7)) if net.woven else 2 + int(net.rng.exponential(4)))
@@ -155,6 +156,8 @@ def draw(seed: int, layers: int | None = None) -> Recipe:
         while net.input(first_shape(net)) is None:
             pass
     inputs, kinds = len(net.steps), WOVEN if net.woven else KINDS
+    if seed >= LATER_SEEDS:
+        kinds, net.woven, count = LATER, False, layers or count + MORE_LAYERS
     for _ in range(20 * count):
         before = len(net.steps)
         if before >= inputs + count:

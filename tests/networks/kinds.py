@@ -1,6 +1,6 @@
 """The kinds of layers that random networks have: each draws one, or a few that belong together, if some value fits."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from math import prod
@@ -285,6 +285,99 @@ def turn(net: Net) -> int | None:
     return net.moved("Reshape", [x], out, {}, (np.array(out),))
 
 
+def attend(net: Net) -> int | None:
+    """A product of two computed matrices: of rows of tokens multiplied by constants, most often of several heads.
+
+    Tokens are what has three dimensions, or pixels of an image.
+    """
+    x = net.value(lambda step: len(step.shape) in (3, 4) and not step.bare)
+    if x is not None and len(net.steps[x].shape) == 4:
+        images, channels, *sizes = net.steps[x].shape
+        flat = images, channels, prod(sizes)
+        x = net.moved("Reshape", [x], flat, {}, (np.array(flat),), may_stay=False)
+        x = None if x is None else net.moved("Transpose", [x], (images, flat[2], channels), {"perm": (0, 2, 1)}, may_stay=False)
+    if x is None:
+        return None
+    images, tokens, channels = net.steps[x].shape
+    heads, depth = net.one_of(1, 1, 2, 3), net.one_of(4, 4, 5, 8, 16)
+
+    def rows() -> int | None:
+        return net.layer("MatMul", x, (images, tokens, heads * depth), (channels, heads * depth), channels, 1, {}, residual=False)
+    first, turned = rows(), net.chance(0.7)
+    second = first if net.chance(0.1) else rows()
+    if first is None or second is None:
+        return None
+    a = _heads(net, first, heads, (0, 2, 1, 3) if turned else (0, 2, 3, 1))
+    b = _heads(net, second, heads, (0, 2, 3, 1) if turned else (0, 2, 1, 3))
+    if a is None or b is None:
+        return None
+    made = multiplied(net, a, b)
+    if made is None or heads == 1 or not turned or net.chance(0.3):
+        return made
+    back = net.moved("Transpose", [made], (images, tokens, heads, tokens), {"perm": (0, 2, 1, 3)}, may_stay=False)
+    out = (images, tokens, heads * tokens)
+    return None if back is None else net.moved("Reshape", [back], out, {}, (np.array(out),), may_stay=False)
+
+
+def _heads(net: Net, x: int, heads: int, perm: Sequence[int]) -> int | None:
+    """Rows of tokens as a matrix for each head."""
+    images, tokens, channels = net.steps[x].shape
+    split = images, tokens, heads, channels // heads
+    if heads == 1 and net.chance(0.5):
+        return x if perm[2] == 1 else net.moved("Transpose", [x], (images, channels, tokens), {"perm": (0, 2, 1)}, may_stay=False)
+    made = net.moved("Reshape", [x], split, {}, (np.array(split),), may_stay=False)
+    out = tuple([split[at] for at in perm])
+    return None if made is None else net.moved("Transpose", [made], out, {"perm": [*perm]}, may_stay=False)
+
+
+def multiplied(net: Net, a: int, b: int) -> int | None:
+    """The product of two computed matrices."""
+    (*lead, rows, depth), (*others, inner, columns) = net.steps[a].shape, net.steps[b].shape
+    if lead != others or depth != inner:
+        return None
+    unit = net.steps[a].scale * net.steps[b].scale
+    scale = net.scales.of_sum([unit], float(unit) * 60 * 50 * float(np.sqrt(depth)))
+    return None if scale is None else net.add(Step("MatMul", (a, b), (*lead, rows, columns), scale))
+
+
+def product(net: Net) -> int | None:
+    """A product of any two matrices that fit, one of them turned if it must be."""
+    a = net.value(lambda step: 2 <= len(step.shape) <= 4 and not step.bare)
+    if a is None:
+        return None
+    shape = net.steps[a].shape
+    b = net.value(lambda step: len(step.shape) == len(shape) and step.shape[:-2] == shape[:-2] and not step.bare and (
+        shape[-1] in step.shape[-2:]))
+    if b is None:
+        return None
+    other = net.steps[b].shape
+    if other[-2] != shape[-1]:
+        perm = [*range(len(other) - 2), len(other) - 1, len(other) - 2]
+        turned = net.moved("Transpose", [b], (*other[:-2], other[-1], other[-2]), {"perm": perm}, may_stay=False)
+        if turned is None:
+            return None
+        b = turned
+    return multiplied(net, a, b)
+
+
+def pixels(net: Net) -> int | None:
+    """Pixels from channels, of a convolution that makes them or of what has them."""
+    x = net.value(lambda step: len(step.shape) == 4 and step.shape[1] % 4 == 0)
+    if x is None or net.chance(0.5):
+        x = net.value(lambda step: len(step.shape) == 4)
+        if x is None:
+            return None
+        images, channels, *sizes = net.steps[x].shape
+        outs, kernel = 4 * int(net.rng.integers(1, 9)), net.one_of(1, 3)
+        x = net.layer("Conv", x, (images, outs, *sizes), (outs, channels, kernel, kernel), channels * kernel**2, 0, {
+            "kernel_shape": [kernel] * 2, "pads": [kernel // 2] * 4}, residual=False)
+        if x is None:
+            return None
+    images, channels, rows, columns = net.steps[x].shape
+    return net.moved("DepthToSpace", [x], (images, channels // 4, 2 * rows, 2 * columns), {
+        "blocksize": 2, "mode": net.one_of("DCR", "CRD")})
+
+
 def again(net: Net) -> int | None:
     """A layer that is there already: the same once more, or its weights with another value of the same shape and scale.
 
@@ -312,4 +405,6 @@ def _divisor(net: Net, number: int) -> int:
 KINDS: tuple[Callable[[Net], int | None], ...] = (
     *[conv] * 6, deconv, dense, to_images, pool, pool, join, join, join, concat, concat, unary, pad, resize, cut, turn, again,
 )
+LATER = (*KINDS, *[attend] * 4, *[product] * 3, *[pixels] * 3)  # of seeds from `LATER_SEEDS` on
+LATER_SEEDS = 9_000_000
 WOVEN = (*[conv] * 16, *[join] * 4, concat, pool, deconv, again)

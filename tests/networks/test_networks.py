@@ -31,6 +31,11 @@ def test_random_networks_are_equal_on_every_target(seed):
     assert bool(Check()(draw(seed)).launches) is (seed not in WITHOUT_SUMS)
 
 
+@pytest.mark.parametrize("seed", range(9000000, 9000008))
+def test_random_networks_with_products_of_computed_matrices(seed):
+    assert Check()(draw(seed)).launches
+
+
 @pytest.mark.parametrize("seed", range(5000, 5005))
 def test_random_networks_are_equal_on_the_rtl(seed):
     assert Check("tiny", "rtl")(draw(seed)).launches

@@ -121,6 +121,31 @@ def test_bias_correction_keeps_the_mean():
     assert moved[1] < 0.3 * moved[0]
 
 
+def test_both_operands_of_a_product_of_computed_matrices_have_no_zero_point():
+    """Of random weights; onnxruntime computes the same, the accelerator multiplies them, and floating point is nearer."""
+    rng = np.random.default_rng(3)
+    weights = {name: rng.standard_normal((24, 24), np.float32) / 5 for name in "qkv"}
+    nodes = [N("MatMul", ["x", name], [f"{name}0"]) for name in "qkv"] + [
+        N("Transpose", ["k0"], ["k1"], perm=[0, 2, 1]), N("MatMul", ["q0", "k1"], ["s"], name="scores"),
+        N("Softmax", ["s"], ["p"], axis=-1), N("MatMul", ["p", "v0"], ["y"], name="context")]
+    proto = model(nodes, [("x", "f4", ("N", 16, 24))], [("y", "f4", ("N", 16, 24))], weights)
+    x = rng.standard_normal((8, 16, 24), np.float32)
+    real = vtakit.compile(proto, batch=8).run({"x": x})["y"]
+    off = []
+    for matrices in (True, False):
+        made = vtakit.quantize(proto, x, matrices=matrices)
+        found = vtakit.compile(made.model, batch=8).run({"x": x})["y"]
+        off.append(float(np.abs(found - real).mean()))
+        (other,) = onnxruntime_of(made.model).run(None, {"x": x})
+        known = {tensor.name: onnx.numpy_helper.to_array(tensor) for tensor in made.model.graph.initializer}
+        assert np.abs(found - other).max() <= 1.01 * known.get("y_scale", 1e-5)  # a softmax may round otherwise
+        assert not matrices or not any(known[f"{name}_zero_point"].any() for name in ("q0", "k1", "p", "v0"))
+        there = vtakit.compile(made.model, "vta", batch=1)
+        assert (there.placement.share_of_macs == 1) is matrices
+        assert np.array_equal(there.run({"x": x[:1]})["y"], vtakit.compile(made.model, batch=1).run({"x": x[:1]})["y"])
+    assert off[1] < off[0]
+
+
 def test_what_cannot_be_quantized_stays_in_floating_point():
     net = Layers(0, size=6)
     x = net.conv("x", 4)

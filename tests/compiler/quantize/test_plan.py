@@ -13,7 +13,7 @@ from vtakit.compiler.quantize.parts import Plan, Residual
 from vtakit.compiler.quantize.plan import plan_of
 
 
-def planned(net: Layers, outputs: tuple[str, ...] = ()) -> Plan:
+def planned(net: Layers, outputs: tuple[str, ...] = (), **options: bool) -> Plan:
     """The plan of a network, some of whose values are outputs too."""
     proto = net.model("N")
     names = {node.output[0]: node for node in proto.graph.node}
@@ -22,7 +22,7 @@ def planned(net: Layers, outputs: tuple[str, ...] = ()) -> Plan:
     shapes = {**net.shapes, "y": net.shapes[net.last]}
     network = Network(proto)
     fold_batch_norms(network)
-    return plan_of(network, {name: shape for name, shape in shapes.items() if name in names or name == "x"})
+    return plan_of(network, {name: shape for name, shape in shapes.items() if name in names or name == "x"}, **options)
 
 
 def test_a_chain_is_one_layer():
@@ -99,3 +99,22 @@ def test_an_opset_that_cannot_be_brought_up_is_told(monkeypatch):
     monkeypatch.setattr(version_converter, "convert_version", convert)
     with pytest.raises(QuantizeError, match=r"^the model uses opset 9, and onnx cannot make 13 of it, .*: no adapter$"):
         Network(proto)
+
+
+def test_products_of_two_computed_matrices_are_int8_unless_told_otherwise():
+    net = Layers(0)
+    a, b = net.conv("x", 4), net.conv("x", 4)
+    net.add("MatMul", [a, b], net.shapes[a])
+    assert [*planned(net).values] == ["x", "t0", "t1", "y"]
+    left = planned(net, matrices=False)
+    assert "y" not in left.values
+    assert left.left[2] == "its weights are computed, not constant"
+
+
+def test_a_resize_of_one_pixel_is_a_move_in_any_mode():
+    net = Layers(0)
+    x = net.add("GlobalAveragePool", [net.conv("x", 4)], (1, 4, 1, 1))
+    net.constants["sizes"] = np.array([1, 4, 5, 5])
+    net.add("Resize", [x, "", "", "sizes"], (1, 4, 5, 5), mode="linear")
+    found = planned(net)
+    assert found.root("t1") == found.root("y")

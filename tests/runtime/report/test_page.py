@@ -8,7 +8,7 @@ import numpy as np
 import onnx
 import pytest
 from driver_support import COUNTERS, PRODUCT, TINY
-from model_support import network
+from model_support import model, network
 from quantized_support import Layers, quantized
 from support import EXAMPLES, raises
 
@@ -18,6 +18,7 @@ from vtakit.hw.isa.file import save
 from vtakit.hw.isa.insns import Stage
 from vtakit.runtime import cli
 from vtakit.runtime.cpu.target import Cpu
+from vtakit.runtime.profile import CONVERTS
 from vtakit.runtime.report import Layer, Report
 from vtakit.runtime.report.accelerator_page import accelerator_page
 from vtakit.runtime.report.ceilings import Ceilings, measure
@@ -150,6 +151,29 @@ def test_a_module_with_launches_has_the_sections_of_each_and_of_its_processor(re
     assert known["on this processor"] == f"{profile.seconds * 1e3:.3f} ms"
     assert str(module_page("net", module.image, profile, Ceilings(1e11, 1e10))) == str(
         model_page("net", module.image, profile, Ceilings(1e11, 1e10)))
+
+
+def test_a_model_with_launches_says_of_each_layer_on_the_processor_why_and_what_it_costs():
+    node, rng = onnx.helper.make_node, np.random.default_rng(0)
+    constants = {"s": np.float32(0.1), "z": np.int8(0), "w": rng.integers(-99, 99, (4, 4, 1, 1), np.int8)}
+    nodes = [
+        node("QuantizeLinear", ["x", "s", "z"], ["q"]), node("DequantizeLinear", ["q", "s", "z"], ["d"]),
+        node("DequantizeLinear", ["w", "s", "z"], ["v"]), node("Conv", ["d", "v"], ["c"], name="conv"),
+        node("QuantizeLinear", ["c", "s", "z"], ["r"]), node("DequantizeLinear", ["r", "s", "z"], ["e"]),
+        node("Softmax", ["e"], ["p"], name="soft", axis=1), node("Conv", ["p", "v"], ["y"], name="float")]
+    proto = model(nodes, [("x", "f4", (1, 4, 6, 6))], [("y", "f4", (1, 4, 6, 6))], constants)
+    module = vtakit.compile(proto, "vta")
+    profile = module.profile({"x": rng.standard_normal((1, 4, 6, 6), np.float32)}, repeat=1)
+    rows = {row[0].partition(" ")[0]: row for row in profile.left.rows}
+    assert rows["soft"][2] == "it computes in floating point, and the accelerator in int8"
+    assert "8 bits" in rows["float"][2] or "quantize" in rows["float"][2]
+    assert rows["float"][-1] == "50.0%"
+    assert sum(float(row[3]) for row in profile.left.rows) == pytest.approx(profile.seconds * 1e3, abs=0.01)
+    assert [row for row in profile.left.rows if row[2] == CONVERTS]
+    page = Reader(str(module_page("net", module.image, profile, Ceilings(1e11, 1e10))))
+    assert "Left to this processor" in page.heads
+    assert "left to the CPU" in str(profile)
+    assert {each["why"] for each in profile.to_dict()["layers"]} == {row[2] for row in profile.left.rows}
 
 
 def test_ceilings_are_those_of_a_processor():
