@@ -70,6 +70,7 @@ class _Signals(Replacing):
 
     signals : what stands for a value of the old graph
     packed  : a value of the old graph as the CPU makes a signal of it, by what it is for
+    places  : of signals, by what they are for: networks have few shapes, each many times
     """
 
     def __init__(self, graph: Graph, block: int) -> None:
@@ -79,6 +80,7 @@ class _Signals(Replacing):
         self.given = {value for _, value in graph.outputs}
         self.signals: dict[Value, _Signal] = {}
         self.packed: dict[tuple[object, ...], Value] = {}
+        self.places: dict[tuple[object, ...], Places] = {}
 
     def replaces(self, node: Node) -> bool:
         way = _WAYS.get(node.op)
@@ -128,16 +130,21 @@ class _Signals(Replacing):
             self.packed[key] = make()
         return self.packed[key]
 
+    def _places(self, of: Callable[..., Places], *sizes: int) -> Places:
+        if (of, *sizes) not in self.places:
+            self.places[(of, *sizes)] = of(*sizes)
+        return self.places[(of, *sizes)]
+
     def _columns(self, value: Value) -> tuple[Value, int] | None:
         """Return rows [R, C] as a signal [images, C, R / images], and the images; None of what are no rows of tokens."""
         root, places = self._origin(value)
         rows, channels = value.type.shape
         if root in self.signals:
             images = len(self.signals[root].places)
-            if rows % images == 0:
-                found = self._found(root, places.reshape(images, -1, channels).transpose(0, 2, 1))
-                if found is not None:
-                    return found, images
+            images = 1 if rows % images else images
+            found = self._found(root, places.reshape(images, -1, channels).transpose(0, 2, 1))
+            if found is not None:
+                return found, images
         elif len(root.type.shape) != _ROWS + 1 or root.type.shape[1] == 1 or root.type.shape[-1] != channels:
             return None
         else:
@@ -198,8 +205,7 @@ class _Signals(Replacing):
 
     def _note(self, old: Value, made: Value, images: int) -> None:
         """Note rows [R, C] of the old graph as a signal [images, C, R / images]."""
-        places = np.arange(old.type.size, dtype=np.int64).reshape(images, -1, old.type.shape[-1])
-        self.signals[old] = _Signal(made, places.transpose(0, 2, 1))
+        self.signals[old] = _Signal(made, self._places(_of_rows, images, old.type.size, old.type.shape[-1]))
 
     def requantize(self, node: Node) -> bool:
         """Requantize a signal, or a product of computed matrices."""
@@ -234,9 +240,7 @@ class _Signals(Replacing):
         numbers = [self.constant(np.full(heads, vector[0], vector.dtype), name=node.name) for vector in vectors]
         made = self.made("requantize", sums, *numbers, attrs=node.attrs, like=out, name=node.name)
         made = self.made("reshape", made, attrs={"shape": (images, heads * whole, rows)}, like=out, name=node.name)
-        places = np.full((images, heads, whole, rows), -1, np.int64)
-        places[:, :, :outs] = np.arange(out.type.size).reshape(images, heads, rows, outs).transpose(0, 1, 3, 2)
-        self.signals[out] = _Signal(made, places.reshape(images, -1, rows), heads)
+        self.signals[out] = _Signal(made, self._places(_of_heads, images, heads, rows, outs, whole), heads)
         return True
 
     def lookup(self, node: Node) -> bool:
@@ -254,6 +258,18 @@ class _Signals(Replacing):
             return False
         self._note(out, self.made("lookup", found, node.reads[1], attrs={}, like=out, name=node.name), images)
         return True
+
+
+def _of_rows(images: int, size: int, channels: int) -> Places:
+    """Places of rows of so many channels in the order of signals."""
+    return np.arange(size, dtype=np.int64).reshape(images, -1, channels).transpose(0, 2, 1)
+
+
+def _of_heads(images: int, heads: int, rows: int, outs: int, whole: int) -> Places:
+    """Places of a product's matrices in the order of signals, their columns filled up to `whole`."""
+    places = np.full((images, heads, whole, rows), -1, np.int64)
+    places[:, :, :outs] = np.arange(images * heads * rows * outs).reshape(images, heads, rows, outs).transpose(0, 1, 3, 2)
+    return places.reshape(images, -1, rows)
 
 
 _WAYS: dict[str, Callable[[_Signals, Node], bool]] = {

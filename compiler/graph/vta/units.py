@@ -224,9 +224,9 @@ class Units:
                 m, t[0], weights, shape, image, numbers, skip_of(t), zero), macs, None
         if node.op == "matmul_integer":
             if computed_product(node, self.graph.constants):
-                why = "have zero points" if len(node.reads) > 2 else (
-                    f"are in blocks of {target.config.batch} images" if target.config.batch > 1 else "are broadcast")
-                raise VtaError(f"it multiplies matrices that are both computed, and {why}")
+                why = "have zero points" if len(node.reads) > 2 else "do not go together head by head, with one scale for all"
+                why = f"lie in blocks of {target.config.batch} images" if target.config.batch > 1 else why
+                raise VtaError(f"it multiplies matrices that are both computed and {why}")
             if len(node.reads) > 2 or len(out.shape) != 2:
                 raise VtaError("it has zero points, or more than two dimensions")
             weights, (x, size) = self._constant(node.inputs[1]), self._flat(node.inputs[0])

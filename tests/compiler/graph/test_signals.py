@@ -105,7 +105,7 @@ def test_products_of_what_the_cpu_makes(sizes: Sequence[tuple[int, ...]]) -> Non
     assert compared(net.finish(net.multiplied(a, b))).placement.share_of_macs == 1
 
 
-@pytest.mark.parametrize(("config", "reason"), [("b2x16", "in blocks of 2 images"), ("w4", "weights of 4 bits")])
+@pytest.mark.parametrize(("config", "reason"), [("b2x16", "lie in blocks of 2 images"), ("w4", "weights of 4 bits")])
 def test_other_devices_leave_them_to_the_cpu(config: str, reason: str) -> None:
     net = Attention(values=range(-8, 8))
     x = net.input(1, 16, 16)
