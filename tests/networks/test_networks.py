@@ -31,8 +31,9 @@ def test_random_networks_are_equal_on_every_target(seed):
     assert bool(Check()(draw(seed)).launches) is (seed not in WITHOUT_SUMS)
 
 
-@pytest.mark.parametrize("seed", range(9000000, 9000008))
+@pytest.mark.parametrize("seed", [9000000, 9000001, 9000002, 9000004, 9000005, 9000007])
 def test_random_networks_with_products_of_computed_matrices(seed):
+    """The devices of other seeds have no MUL, or accumulators too small for their factors."""
     assert Check()(draw(seed)).launches
 
 
