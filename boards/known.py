@@ -7,6 +7,7 @@ from vtakit.base.errors import VtakitError, one_of
 from vtakit.boards.memory.chips import Chip, find_chip
 from vtakit.hw.system import System
 
+LINKS = ("uart", "usb")  # ways of a link's bytes: a serial line, and full-speed USB
 _LATENCY = 6  # cycles, of the port: registers at the pins and to the port
 _OUTSTANDING = 8  # bursts of each direction, as `vtakit.boards.memory.controller` has them
 # Latency with two clocks: cycles of the core, and of the memory. Fitted to the simulated board at 75/100, 100/80 and 50/100 MHz
@@ -22,6 +23,7 @@ class Board:
     chip          SDRAM
     oscillator_mhz, mhz   its oscillator, and the clock that all but the memory gets
     memory_mhz    the clock of the memory; None: that of all else
+    links         ways to its host, of `LINKS`
     baud          of the serial line
     """
 
@@ -32,12 +34,18 @@ class Board:
     mhz: float
     baud: int
     memory_mhz: float | None = None
+    links: tuple[str, ...] = ("uart",)
 
     def clocked(self, mhz: float | None, memory_mhz: float | None) -> Self:
         """Return the board with other clocks; None leaves one as it is, and a memory's that is that of all else is none."""
         mhz = self.mhz if mhz is None else mhz
         memory_mhz = self.memory_mhz if memory_mhz is None else memory_mhz
         return replace(self, mhz=mhz, memory_mhz=None if memory_mhz == mhz else memory_mhz)
+
+    def check_link(self, link: str) -> None:
+        """Raise `VtakitError` if the board has no such way to its host."""
+        if link not in self.links:
+            raise VtakitError(f"board {self.name!r} has no link {link!r:.40}; {one_of(self.links, link)}")
 
     def system(self) -> System:
         """Return the memory system that stands for the board: `latency` counts cycles of the core."""
@@ -51,7 +59,7 @@ class Board:
 
 BOARDS = {board.name: board for board in (
     Board(name="ulx3s", part="Lattice ECP5 LFE5U-85F", chip=find_chip("MT48LC16M16A2-75"), oscillator_mhz=25, mhz=80,
-          baud=3_000_000),
+          baud=3_000_000, links=LINKS),
 )}
 
 

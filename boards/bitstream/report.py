@@ -29,6 +29,7 @@ class BitstreamReport:
     config, core   the accelerator: its nine log2 values, and fields of `CoreParams` that were given
     mhz            the clock of all but the memory
     memory_mhz     the memory's clock; None: the same
+    link           way to the host, of `vtakit.boards.known.LINKS`
     usage          of the device, by the names of `RESOURCES`
     blocks         the same by block of the design; what a block shares with others counts where its name says
     clocks         of the best seed
@@ -50,6 +51,7 @@ class BitstreamReport:
     versions: dict[str, str]
     seconds: dict[str, float]
     memory_mhz: float | None = None
+    link: str = "uart"
 
     @property
     def margin(self) -> float:

@@ -1,5 +1,6 @@
 """Clocks of an ECP5: the dividers of its PLL."""
 
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,6 +11,8 @@ from vtakit.base.errors import VtakitError
 _VCO_MHZ = (400, 800)
 _COMPARED_MHZ = (3.125, 400)  # what the phase detector takes
 _MOST_DIVISOR = 128
+_USB_MHZ, _USB_IO_MHZ = 12, 48  # of full speed: a bit, and the samples of the pins
+_USB_FED_BACK = (60, 80, 72, 96)  # MHz, of which the first that can be made is taken
 _STEPS = 8  # of the phase, in a period of the VCO
 
 
@@ -75,6 +78,26 @@ def _divides(mhz: float, vco_mhz: float) -> bool:
     return 1 <= divisor <= _MOST_DIVISOR and abs(vco_mhz / divisor - mhz) < 1e-6
 
 
+def usb_dividers(from_mhz: float) -> Dividers:
+    """The dividers of a PLL for USB: `second` makes 48 MHz; the first output is only fed back.
+
+    Raises `VtakitError` if there are none.
+    """
+    found: list[Dividers] = []
+    for fed_back in _USB_FED_BACK:
+        with suppress(VtakitError):
+            found.append(dividers(from_mhz, fed_back, _USB_IO_MHZ))
+    if not found:
+        raise VtakitError(f"the PLL of an ECP5 makes no clock of USB, {_USB_IO_MHZ} MHz, from {from_mhz:g} MHz")
+    return found[0]
+
+
+def usb_pll(made: Dividers, source: Any, out: Signal, io: Signal, usb: Signal, locked: Signal) -> Instance:
+    """A PLL with 48 MHz at `io` and 12 MHz at `usb`, whose edges meet; `out` is only fed back."""
+    slow = made.second * _USB_IO_MHZ // _USB_MHZ
+    return _pll(made, source, out, locked, (made.second, made.base, 0, io), (slow, made.base, 0, usb))
+
+
 def pll(
     made: Dividers, source: Any, out: Signal, late: Signal, locked: Signal, degrees: float, second: Signal | None = None,
 ) -> Instance:
@@ -82,11 +105,16 @@ def pll(
 
     Between `out` and `second` no phase is promised.
     """
-    coarse, fine = made.phase(degrees)
-    more: dict[str, Any] = {}
-    if second is not None:
-        more = {"p_CLKOS2_ENABLE": "ENABLED", "p_CLKOS2_DIV": made.second, "p_CLKOS2_CPHASE": made.base, "p_CLKOS2_FPHASE": 0,
-                "o_CLKOS2": second}
+    others = [] if second is None else [(made.second, made.base, 0, second)]
+    return _pll(made, source, out, locked, (made.late, *made.phase(degrees), late), *others)
+
+
+def _pll(made: Dividers, source: Any, out: Signal, locked: Signal, *others: tuple[int, int, int, Signal]) -> Instance:
+    """A PLL with `out`, and others: each with its divider, `CPHASE` and `FPHASE`."""
+    more: dict[str, Any] = {"o_CLKOP": out, "o_CLKOS": others[0][-1], "o_LOCK": locked}
+    for name, (divisor, coarse, fine, clock) in zip(("CLKOS", "CLKOS2", "CLKOS3"), others, strict=False):
+        more |= {f"p_{name}_ENABLE": "ENABLED", f"p_{name}_DIV": divisor, f"p_{name}_CPHASE": coarse, f"p_{name}_FPHASE": fine,
+                 f"o_{name}": clock}
     return Instance(
         "EHXPLLL",
         a_ICP_CURRENT="12", a_LPF_RESISTOR="8", a_MFG_ENABLE_FILTEROPAMP="1", a_MFG_GMCREF_SEL="2",
@@ -94,8 +122,7 @@ def pll(
         p_OUTDIVIDER_MUXA="DIVA", p_OUTDIVIDER_MUXB="DIVB", p_OUTDIVIDER_MUXC="DIVC", p_OUTDIVIDER_MUXD="DIVD",
         p_CLKI_DIV=made.input, p_CLKFB_DIV=made.feedback, p_FEEDBK_PATH="CLKOP",
         p_CLKOP_ENABLE="ENABLED", p_CLKOP_DIV=made.output, p_CLKOP_CPHASE=made.base, p_CLKOP_FPHASE=0,
-        p_CLKOS_ENABLE="ENABLED", p_CLKOS_DIV=made.late, p_CLKOS_CPHASE=coarse, p_CLKOS_FPHASE=fine,
         i_CLKI=source, i_CLKFB=out, i_RST=Const(0), i_STDBY=Const(0), i_PHASESEL0=Const(0), i_PHASESEL1=Const(0),
         i_PHASEDIR=Const(1), i_PHASESTEP=Const(1), i_PHASELOADREG=Const(1), i_PLLWAKESYNC=Const(0), i_ENCLKOP=Const(0),
-        o_CLKOP=out, o_CLKOS=late, o_LOCK=locked, **more,
+        **more,
     )

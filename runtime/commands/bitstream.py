@@ -1,6 +1,7 @@
 """Build the bitstream of a board with open tools: accelerator, memory controller and host link, placed, routed and packed.
 
   vtakit bitstream --board ulx3s-85f -o vtakit.bit
+  vtakit bitstream --board ulx3s-85f --link usb -o vtakit.bit
   vtakit bitstream --board ulx3s-85f --config blk8 --seeds 4 --jobs 2 -o blk8.bit --json blk8.json
 
 Synthesis takes minutes, and place and route for each seed some ten minutes to an hour. What has been done is kept in the cache:
@@ -21,6 +22,7 @@ from vtakit.base.errors import VtakitError, needs
 from vtakit.base.process import run_tool
 from vtakit.base.text import counted
 from vtakit.base.writing import write_bytes
+from vtakit.boards.known import LINKS
 from vtakit.hw.isa.config import load_config
 from vtakit.runtime.commands._arguments import add_config, add_core, check_outputs, core_of, number
 from vtakit.runtime.terminal import console, progress, say
@@ -44,6 +46,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--mhz", type=float, metavar="MHZ",
                         help="clock of core and link (default: the board's, or that of its best known core)")
     parser.add_argument("--memory-mhz", type=float, metavar="MHZ", help="clock of the memory (default: that of the core)")
+    parser.add_argument("--link", default=LINKS[0], metavar="LINK",
+                        help="way to the host: uart (default), a serial line; usb, the FPGA's own full-speed USB pins")
     parser.add_argument("--seeds", type=number, default=1, metavar="N", help="placements to try, with seeds 1 to N (1)")
     parser.add_argument("--jobs", type=number, default=1, metavar="N", help="placements at a time; each takes 2 GB of memory (1)")
     parser.add_argument("--slow", action="store_true", help="take a bitstream whose clock is missed")
@@ -77,7 +81,7 @@ def run(args: argparse.Namespace) -> int:
     if args.program and not installed:
         raise VtakitError(f"--program needs {' or '.join(words[0] for words in target.programs)}, and neither is on PATH")
     check_outputs(("--output", "the bitstream", args.output), ("--json", "the report", args.json))
-    order = Order(target=target, core=core, given=given, mhz=mhz, memory_mhz=memory_mhz,
+    order = Order(target=target, core=core, given=given, mhz=mhz, memory_mhz=memory_mhz, link=args.link,
                   seeds=tuple(range(1, args.seeds + 1)), jobs=args.jobs, limit_seconds=args.limit, slow=args.slow)
     build = Build(order, cache_folder("bitstreams"))
     with _shown(build, target.name) as step:
@@ -90,8 +94,9 @@ def run(args: argparse.Namespace) -> int:
     say(f"{args.output}: {size}; no board has run a bitstream of this kit yet")
     line = [*command, str(args.output)]
     if args.program:
+        port = "/dev/ttyACM0" if args.link == "usb" else "/dev/ttyUSB0"
         run_tool(line, limit_seconds=_PROGRAM_SECONDS)
-        say(f"loaded with {command[0]}; then: vtakit run MODEL --target vta --device board:/dev/ttyUSB0")
+        say(f"loaded with {command[0]}; then: vtakit run MODEL --target vta --device board:{port}")
     else:
         say(f"load it with: {' '.join(line)}")
     return 0

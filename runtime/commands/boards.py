@@ -32,6 +32,8 @@ def run(args: argparse.Namespace) -> int:
             table.add_row(target.name, what, f"not yet: needs {target.missing}", "no", "no", "no", "-")
             continue
         memory = f"SDRAM {board.chip.name}, {board.mhz:g} MHz; UART, {board.baud / 1e6:g} Mbaud"
+        if "usb" in board.links:
+            memory += ", or full-speed USB (--link usb)"
         table.add_row(target.name, what, memory, target.built or "no", target.simulated or "no", target.hardware or "no",
                       str(target.fits[0]) if target.fits else "none is known to fit")
     columns = ("what it is", "core", "built", "simulated", "hardware")

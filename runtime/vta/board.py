@@ -1,4 +1,4 @@
-"""Device "sim:ulx3s": a whole board in Verilator, driven through the pins of its serial line."""
+"""Device "sim:ulx3s": a whole board in Verilator, driven through the pins of its serial line or of its USB."""
 
 from collections.abc import Mapping
 from contextlib import ExitStack
@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from vtakit.base.errors import VtakitError, one_of
-from vtakit.boards.known import Board, find_board
+from vtakit.boards.known import LINKS, Board, find_board
+from vtakit.boards.link.usb import serial_device
 from vtakit.boards.shell.shell import ShellParams
-from vtakit.boards.shell.simulated import MEMORY_CLOCK, MEMORY_RESET, SerialBoard, source_hash, to_verilog
+from vtakit.boards.shell.simulated import MEMORY_CLOCK, MEMORY_RESET, USB_CLOCKS, SerialBoard, source_hash, to_verilog
 from vtakit.cache.building import built_once
 from vtakit.cache.place import cache_folder
 from vtakit.hw.isa.config import VTAConfig
@@ -44,6 +45,7 @@ class Options:
     self_test: int
     mhz: float | None
     memory_mhz: float | None
+    link: str
 
     def __post_init__(self) -> None:
         if self.memory not in MEMORIES:
@@ -60,7 +62,7 @@ class Options:
 
 
 class SimulatedSerial:
-    """A `Transport`: the pins of a simulated board's serial line. Its time is that of the board's clock."""
+    """A `Transport`: the pins of a simulated board's serial line or USB. Its time is that of the board's clock."""
 
     def __init__(self, model: BoardModel) -> None:
         self._model = model
@@ -121,7 +123,7 @@ class SimulatedBoard(RegisterDevice):
 
 def open_device(
     config: VTAConfig, *, core: Mapping[str, Any] | None = None, memory: str = "link", divisor: int = LEAST_DIVISOR,
-    self_test: int = SELF_TEST_BYTES, mhz: float | None = None, memory_mhz: float | None = None,
+    self_test: int = SELF_TEST_BYTES, mhz: float | None = None, memory_mhz: float | None = None, link: str = LINKS[0],
 ) -> Device:
     """The board with a core of a configuration; its options are those after `config`.
 
@@ -131,13 +133,15 @@ def open_device(
     divisor      clocks of a bit of the serial line: 4 makes short simulations, 27 is 3 Mbaud
     self_test    bytes of memory that the board tests at power-up, before its GEMM; at most what it has
     mhz, memory_mhz   the clock of all but the memory, and that of the memory; None: the board's
+    link         "uart": the serial line; "usb": full-speed USB, for which `divisor` has no meaning
     """
-    options = Options(memory=memory, divisor=divisor, self_test=self_test, mhz=mhz, memory_mhz=memory_mhz)
+    options = Options(memory=memory, divisor=divisor, self_test=self_test, mhz=mhz, memory_mhz=memory_mhz, link=link)
     board = find_board(NAME.partition(":")[2]).clocked(mhz, memory_mhz)
+    board.check_link(options.link)
     params = ShellParams(core=CoreParams.of(config, BUS_BITS, core), chip=board.chip, mhz=board.mhz, memory_mhz=board.memory_mhz)
     params = replace(params, test_bytes=min(self_test, params.memory_bytes))
     content = bytearray(params.memory_bytes)
-    model = BoardModel(board_library(params, divisor), board.chip, board.mhz, content, divisor, board.memory_mhz)
+    model = BoardModel(board_library(params, divisor, link), board.chip, board.mhz, content, divisor, board.memory_mhz)
     with ExitStack() as stack:
         stack.callback(model.close)
         port = LinkPort(SimulatedSerial(model), NAME, progress=shown(NAME))
@@ -146,17 +150,21 @@ def open_device(
     return device
 
 
-def board_library(params: ShellParams, divisor: int) -> Library:
+def board_library(params: ShellParams, divisor: int, link: str = LINKS[0]) -> Library:
     """Return the library of a board, built now if it is not kept. Its Verilog is kept too, by the hash of all that decides it."""
     cfg = params.core.cfg
-    what = f"the model of board {NAME.partition(':')[2]} with block {cfg.block}, batch {cfg.batch}"
-    folder = cache_folder("verilog") / source_hash(params, divisor)[:32]
+    what = f"the model of board {NAME.partition(':')[2]} with block {cfg.block}, batch {cfg.batch}{' and USB' * (link == 'usb')}"
+    folder = cache_folder("verilog") / source_hash(params, divisor, link)[:32]
+
+    if link == "usb":
+        serial_device()  # or a sentence that says what brings it
 
     def write(work: Path) -> None:
-        (work / _VERILOG).write_text(to_verilog(SerialBoard(params, divisor)))
+        (work / _VERILOG).write_text(to_verilog(SerialBoard(params, divisor, link)))
 
     verilog = built_once(folder, (_VERILOG,), write, f"Verilog of {what}").data.decode()
-    return library(verilog, what, {MEMORY_CLOCK: (MEMORY_RESET, "dq_i")} if params.two_clocks else None)
+    memory = {MEMORY_CLOCK: (MEMORY_RESET, "dq_i")} if params.two_clocks else None
+    return library(verilog, what, memory, USB_CLOCKS if link == "usb" else None)
 
 
 OPTIONS = keywords(open_device)

@@ -23,7 +23,7 @@ from vtakit.sim.verilator import (
 
 FOLDER = Path(__file__).parent
 FAST = FOLDER.parent / "rtl" / "verilated_fast.h"
-HEADERS = (FOLDER / "sdram.h",)
+HEADERS = (FOLDER / "sdram.h", FOLDER / "usb_host.h")
 LIBRARY = "libboard.so"
 TOOL_SECONDS = 1800
 _VERILATE = (

@@ -33,10 +33,18 @@ class CSdram(ctypes.Structure):
         "trfc", "refresh", "power_up", "refreshes", "tmrd_clocks")]
 
 
+class CUsb(ctypes.Structure):
+    """`struct usb_settings` of usb_host.h: a seed, faults in a thousand packets, and the drift of the host's clock in ppm."""
+
+    _fields_ = [*((name, ctypes.c_uint32) for name in ("seed", "garble_out", "garble_in", "lose_ack", "lose_handshake")),
+                ("drift", ctypes.c_int32)]
+
+
 class CSettings(ctypes.Structure):
     """`struct board_settings` of harness.h."""
 
-    _fields_ = [("chip", CSdram), ("memory", ctypes.c_void_p), ("divisor", ctypes.c_uint64), ("period", ctypes.c_uint64)]
+    _fields_ = [("chip", CSdram), ("memory", ctypes.c_void_p), ("divisor", ctypes.c_uint64), ("period", ctypes.c_uint64),
+                ("usb", CUsb)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,12 +70,17 @@ def c_sdram(chip: Datasheet, mhz: float) -> CSdram:
     )
 
 
-def library(verilog: str, what: str, clocks: Mapping[str, Collection[str]] | None = None) -> Library:
+def library(
+    verilog: str, what: str, memory: Mapping[str, Collection[str]] | None = None,
+    usb: Mapping[str, Collection[str]] | None = None,
+) -> Library:
     """Return the library of a board's Verilog, built now if it is not kept. Raises `VtakitError` if that fails.
 
-    clocks    the clock of the memory, if it has its own, and the inputs that go with it
+    memory    the clock of the memory, if it has its own, and the inputs that go with it
+    usb       the clocks of USB, if that is the way to the host, and the inputs that go with each
     """
-    defines = {"MEMORY_CLOCK": 1} if clocks else {}
+    defines = {name: 1 for name, clocks in (("MEMORY_CLOCK", memory), ("USB", usb)) if clocks}
+    clocks = {**(memory or {}), **(usb or {})} or None
     product = build.library(verilog, HARNESS, what=what, headers=(INTERFACE,), clocks=clocks, defines=defines)
     try:
         functions = load_library(product.path, product.data)

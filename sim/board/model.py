@@ -2,11 +2,11 @@
 
 import ctypes
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from vtakit.sim.board.library import CSettings, Datasheet, Library, c_sdram, period_of
+from vtakit.sim.board.library import CSettings, CUsb, Datasheet, Library, c_sdram, period_of
 from vtakit.sim.faults import DeviceError
 
 SLICE_CYCLES = 20_000  # after which Ctrl-C is seen
@@ -29,17 +29,19 @@ class BoardModel:
 
     mhz           clock of all but the memory, in which time is counted
     memory_mhz    clock of the memory, for a board that has two; None: the same
+    usb           faults on the way of a link over USB, by the names of `CUsb`
 
     A model is closed by `close`, or when nothing refers to it. Raises `DeviceError` where the chip finds an error.
     """
 
     def __init__(self, library: Library, chip: Datasheet, mhz: float, memory: bytearray, divisor: int = 1,
-                 memory_mhz: float | None = None) -> None:
+                 memory_mhz: float | None = None, usb: Mapping[str, int] | None = None) -> None:
         self.mhz = mhz
         self._functions = library.functions
         self._kept = (ctypes.c_char * len(memory)).from_buffer(memory)
         chip_at = c_sdram(chip, mhz if memory_mhz is None else memory_mhz)
-        settings = CSettings(chip_at, ctypes.cast(self._kept, ctypes.c_void_p), divisor, period_of(mhz))
+        settings = CSettings(chip_at, ctypes.cast(self._kept, ctypes.c_void_p), divisor, period_of(mhz),
+                             CUsb(**(usb or {})))
         self._model = self._functions.board_open(ctypes.byref(settings))
         self._close = weakref.finalize(self, self._functions.board_close, self._model)
 

@@ -229,7 +229,8 @@ def test_wrong_options_are_refused():
         ({"self_test": -1}, "self_test is -1 and must be from 0 to …"), ({"divisor": "x"}, "divisor must be an integer, not 'x'"),
         ({"mhz": 0}, "mhz is 0 and must be a number from 10 to 400"),
         ({"memory_mhz": 150}, "the SDRAM MT48LC16M16A2-75 cannot have a clock of 150 MHz: it runs at 133 MHz at most"),
-        ({"link": "usb"}, f"device '{NAME}' has no option 'link'; …"),
+        ({"link": "can"}, "board 'ulx3s' has no link 'can'; known: uart, usb"),
+        ({"links": "usb"}, f"device '{NAME}' has no option 'links'; …"),
     ):
         with raises(VtakitError, message):
             connect(NAME, TINY, **options)

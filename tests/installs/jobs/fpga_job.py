@@ -6,9 +6,11 @@ The accelerator takes these tools 3 minutes to half an hour (docs/synthesis.md).
 import json
 from pathlib import Path
 
+from amaranth.back import verilog
 from steps import command, step
 
 from vtakit.base.process import run_tool
+from vtakit.boards.link.usb import UsbSerial
 from vtakit.boards.synth import find_device
 from vtakit.boards.synth.flow import TARGET_MHZ
 from vtakit.boards.synth.tools import find_tool, run_yosys
@@ -18,6 +20,9 @@ COUNTER = "module pins(input clk, output reg [15:0] count); always @(posedge clk
 
 with step("the command"):
     assert "--yosys-only" in command("vtakit", "synth", "--help")
+
+with step("the USB device of a link"):
+    assert "module" in verilog.convert(UsbSerial(), name="usb")
 
 for name in ("ecp5-85k", "ice40"):
     with step(f"synthesis, place and route for {name}"):
