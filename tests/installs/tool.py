@@ -32,7 +32,7 @@ from installs.wheels import IncompleteError, build_wheels, tools_of
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
 JOBS = {  # and the jobs that are ready too once one is installed
-    "core": (), "sim": (), "fpga": (), "board": (), "plot": (), "tune": (), "torch": (), "gpu": (),
+    "core": (), "sim": (), "fpga": ("board",), "board": (), "plot": (), "tune": (), "torch": (), "gpu": (),
     "opencl": (), "sign": (), "demo": ("sim", "plot"),
     "dev": ("sim", "board", "plot", "gpu", "opencl", "sign", "tune", "demo"),
 }
