@@ -97,7 +97,7 @@ def keep(place: Path, image: Image, seconds: float, again: Callable[[], Path | N
 
 
 def _contents(model: "str | Path | onnx.ModelProto") -> list[bytes]:
-    """What tells the bytes of a model from those of others, and those of the files that it refers to."""
+    """Return the identity of a model: its name and digest, or its bytes, and the digest of each file that it refers to."""
     if isinstance(model, str | Path):
         path = Path(model)
         digest, refers = _digest(path, "the model", MAX_ONNX_BYTES)

@@ -38,7 +38,7 @@ def reserve(size: int) -> np.ndarray[Any, Any]:
 
 
 def filled(size: int, arrays: Iterable[tuple[int, np.ndarray[Any, Any]]]) -> np.ndarray[Any, Any]:
-    """So many bytes that hold arrays at offsets, and zeros between them; see `reserve`."""
+    """Return `size` bytes with arrays at their offsets and zeros between them; see `reserve`."""
     memory, end = reserve(size), 0
     for at, array in sorted(arrays, key=lambda placed: placed[0]):
         memory[end:at] = 0

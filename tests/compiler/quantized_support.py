@@ -176,6 +176,12 @@ def small_classifier() -> Layers:
     return net
 
 
+def write_quantized(net: Layers, folder: Path) -> None:
+    """Write a network in integers, q.onnx, and an input for it, in.npz."""
+    onnx.save(quantized(net.model(), net.inputs(4)), folder / "q.onnx")
+    np.savez(folder / "in.npz", x=net.inputs(1, 7))
+
+
 def quantized(
     proto: onnx.ModelProto, x: np.ndarray, *, per_channel: bool = True, form: str = "QDQ", types: str = "S8S8",
     symmetric: bool = True, **options: Any

@@ -10,6 +10,7 @@ import numpy as np
 import onnx
 
 import vtakit
+from vtakit.models.language import attention
 from vtakit.models.net import Net, Tensor
 
 Layers = Callable[[Net, Tensor], list[Tensor]]
@@ -102,17 +103,8 @@ def vit(net: Net, x: Tensor, *, patch: int = 8, width: int = 192, heads: int = 3
 
 
 def _vit_block(net: Net, x: Tensor, heads: int, name: str) -> Tensor:
-    tokens, width = x.data.shape[1:]
-    normal = net.layer_norm(x, name=f"{name}.norm1")
-
-    def part(word: str, perm: tuple[int, ...]) -> Tensor:
-        made = net.dense(normal, width, name=f"{name}.{word}")
-        return net.transpose(net.reshape(made, (tokens, heads, width // heads), name=f"{name}.{word}.split"), perm,
-                             name=f"{name}.{word}.heads")
-    query, key, value = part("query", (0, 2, 1, 3)), part("key", (0, 2, 3, 1)), part("value", (0, 2, 1, 3))
-    scores = net.scale(net.matmul(query, key, name=f"{name}.scores"), (width // heads) ** -0.5, name=f"{name}.scaled")
-    shown = net.matmul(net.softmax(scores, name=f"{name}.softmax"), value, name=f"{name}.context")
-    joined = net.reshape(net.transpose(shown, (0, 2, 1, 3), name=f"{name}.back"), (tokens, width), name=f"{name}.joined")
+    width = x.data.shape[2]
+    joined = attention(net, net.layer_norm(x, name=f"{name}.norm1"), heads, name)
     x = net.add(net.dense(joined, width, name=f"{name}.output"), x, name=f"{name}.residual1")
     normal = net.layer_norm(x, name=f"{name}.norm2")
     wide = net.gelu(net.dense(normal, 4 * width, name=f"{name}.wide"), name=f"{name}.gelu")

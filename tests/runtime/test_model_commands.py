@@ -8,7 +8,7 @@ import numpy as np
 import onnx
 import pytest
 from model_support import network
-from quantized_support import Layers, quantized
+from quantized_support import small_classifier, write_quantized
 from support import says
 
 import vtakit
@@ -202,11 +202,7 @@ def test_arrays_that_cannot_be_read_are_one_sentence(files, capsys):
 def quantized_files(tmp_path, monkeypatch):
     """A folder with a quantized model and an input for it."""
     monkeypatch.chdir(tmp_path)
-    net = Layers(3, channels=3, size=6)
-    net.pool(net.relu(net.conv("x", 6)))
-    net.classifier(net.last, 4)
-    onnx.save(quantized(net.model(), net.inputs(4)), "q.onnx")
-    np.savez("in.npz", x=net.inputs(1, 7))
+    write_quantized(small_classifier(), tmp_path)
     return tmp_path
 
 

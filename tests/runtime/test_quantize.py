@@ -122,7 +122,7 @@ def test_bias_correction_keeps_the_mean():
 
 
 def test_both_operands_of_a_product_of_computed_matrices_have_no_zero_point():
-    """Of random weights; onnxruntime computes the same, the accelerator multiplies them, and floating point is nearer."""
+    """Random weights: onnxruntime computes the same, the accelerator multiplies them, and floating point is nearer."""
     rng = np.random.default_rng(3)
     weights = {name: rng.standard_normal((24, 24), np.float32) / 5 for name in "qkv"}
     nodes = [N("MatMul", ["x", name], [f"{name}0"]) for name in "qkv"] + [

@@ -32,15 +32,22 @@ def bert_mini(net: Net, x: Tensor) -> Tensor:
     return net.tanh(net.dense(first, _WIDTH, name="pooler"), name="pooled")
 
 
-def _block(net: Net, x: Tensor, name: str) -> Tensor:
-    def heads(word: str, perm: tuple[int, ...]) -> Tensor:
-        made = net.dense(x, _WIDTH, name=f"{name}.{word}")
-        return net.transpose(net.reshape(made, (LENGTH, _HEADS, _WIDTH // _HEADS), name=f"{name}.{word}.split"), perm,
+def attention(net: Net, x: Tensor, heads: int, name: str) -> Tensor:
+    """Self-attention of tokens [N, tokens, width] (Vaswani et al., 2017) up to the heads side by side, of the same shape."""
+    tokens, width = x.data.shape[1:]
+
+    def part(word: str, perm: tuple[int, ...]) -> Tensor:
+        made = net.dense(x, width, name=f"{name}.{word}")
+        return net.transpose(net.reshape(made, (tokens, heads, width // heads), name=f"{name}.{word}.split"), perm,
                              name=f"{name}.{word}.heads")
-    query, key, value = heads("query", (0, 2, 1, 3)), heads("key", (0, 2, 3, 1)), heads("value", (0, 2, 1, 3))
-    scores = net.scale(net.matmul(query, key, name=f"{name}.scores"), (_WIDTH // _HEADS) ** -0.5, name=f"{name}.scaled")
+    query, key, value = part("query", (0, 2, 1, 3)), part("key", (0, 2, 3, 1)), part("value", (0, 2, 1, 3))
+    scores = net.scale(net.matmul(query, key, name=f"{name}.scores"), (width // heads) ** -0.5, name=f"{name}.scaled")
     shown = net.matmul(net.softmax(scores, name=f"{name}.softmax"), value, name=f"{name}.context")
-    joined = net.reshape(net.transpose(shown, (0, 2, 1, 3), name=f"{name}.back"), (LENGTH, _WIDTH), name=f"{name}.joined")
+    return net.reshape(net.transpose(shown, (0, 2, 1, 3), name=f"{name}.back"), (tokens, width), name=f"{name}.joined")
+
+
+def _block(net: Net, x: Tensor, name: str) -> Tensor:
+    joined = attention(net, x, _HEADS, name)
     x = net.layer_norm(net.add(net.dense(joined, _WIDTH, name=f"{name}.output"), x, name=f"{name}.residual"), name=f"{name}.norm")
     wide = net.gelu(net.dense(x, 4 * _WIDTH, name=f"{name}.wide"), name=f"{name}.gelu")
     return net.layer_norm(net.add(net.dense(wide, _WIDTH, name=f"{name}.narrow"), x, name=f"{name}.residual2"),

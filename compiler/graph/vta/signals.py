@@ -53,7 +53,7 @@ def as_signals(graph: Graph, target: Target) -> Graph:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Signal:
-    """What stands for a value of the old graph.
+    """A stand-in for a value of the old graph.
 
     value  : [images, heads * channels, pixels]
     places : where in the old value its elements are; -1 for channels that fill a head's last block
@@ -68,7 +68,7 @@ class _Signal:
 class _Signals(Replacing):
     """The graph being made.
 
-    signals : what stands for a value of the old graph
+    signals : stand-ins for values of the old graph
     packed  : a value of the old graph as the CPU makes a signal of it, by what it is for
     places  : of signals, by what they are for: networks have few shapes, each many times
     """

@@ -102,7 +102,7 @@ def test_sparse_weights_are_read(tmp_path: Path) -> None:
 @pytest.mark.parametrize("kind", ["int32", "float32"])
 @pytest.mark.parametrize("op", ["FLOOR_DIV", "FLOOR_MOD"])
 def test_division_rounded_down(op: str, kind: str, tmp_path: Path) -> None:
-    """Of the ends of int32 too, and of floats so small that a product of their signs underflows."""
+    """Quotients at the ends of int32 too, and of floats so small that a product of their signs underflows."""
     integers = (-2**31, -2**31 + 1, 2**31 - 1, -7, 0, 7), (3, -3, 7, 2**31 - 1, -2**31)
     reals = (-1e-30, 1e-30, -7.5, 7.5, 0, 5), (3e-30, -3e-30, 2, -2, 0.1)
     left, right = (np.array(each, kind) for each in (integers if kind == "int32" else reals))

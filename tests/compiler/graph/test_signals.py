@@ -44,7 +44,7 @@ class Attention(Integers):
             name=self._name("requantize"))
 
     def softened(self, x: Value) -> Value:
-        """What the CPU computes between two products."""
+        """A softmax between two products, which the CPU computes."""
         return self.quantized(self.builder.one("softmax", self.dequantized(x), attrs={"axis": -1}, name=self._name("softmax")))
 
 

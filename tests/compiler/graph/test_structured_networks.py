@@ -1,12 +1,11 @@
 """Networks that are no classifiers on the accelerator: the CPU's bytes, and what is kept in tests/data/vta_structures.json."""
 
-import importlib.util
 import json
 from pathlib import Path
-from types import ModuleType
 
 import numpy as np
 import pytest
+import vta_structures
 from structured_nets import NETWORKS, build, samples
 
 import vtakit
@@ -17,34 +16,22 @@ KEPT = json.loads((ROOT / "tests" / "data" / "vta_structures.json").read_text())
 LEAST_SHARE = 0.95
 
 
-def benchmark() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("vta_structures_benchmark", ROOT / "benchmarks" / "vta_structures.py")
-    assert spec is not None
-    assert spec.loader is not None
-    made = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(made)
-    return made
-
-
-BENCHMARK = benchmark()
-
-
-@pytest.mark.parametrize("name", [each for each in BENCHMARK.NETWORKS if "BERT" not in each])
+@pytest.mark.parametrize("name", [each for each in vta_structures.NETWORKS if "BERT" not in each])
 def test_a_network_has_the_cpus_bytes_and_the_cycles_that_are_kept(name: str) -> None:
     """The command measures all networks."""
-    exact, _ = BENCHMARK.measure(name)
+    exact, _ = vta_structures.measure(name)
     assert exact == KEPT[name], f"if that is meant: {COMMAND}"
 
 
 def test_nearly_all_is_on_the_accelerator_and_nothing_differs() -> None:
-    assert list(KEPT) == list(BENCHMARK.NETWORKS), f"rewrite tests/data/vta_structures.json: {COMMAND}"
+    assert list(KEPT) == list(vta_structures.NETWORKS), f"rewrite tests/data/vta_structures.json: {COMMAND}"
     assert all(kept["share"] >= LEAST_SHARE and kept["differ"] == 0 for kept in KEPT.values())
 
 
 def test_the_page_has_what_is_kept() -> None:
     page = (ROOT / "docs" / "networks.md").read_text(encoding="utf-8")
     for name, kept in KEPT.items():
-        assert BENCHMARK.line(name, kept) in page
+        assert vta_structures.line(name, kept) in page
 
 
 @pytest.mark.parametrize("name", NETWORKS)

@@ -49,7 +49,7 @@ def squared_difference(n: TfliteNode) -> None:
 
 @converts("FLOOR_DIV")
 def floor_div(n: TfliteNode) -> None:
-    """Of floats a quotient in double precision. Source: TensorFlow Lite, kernels/floor_div.cc."""
+    """Divide and round down; floats are divided in double precision. Source: TensorFlow Lite, kernels/floor_div.cc."""
     a, b, order = _both(n)
     if floats(a.type.dtype):
         wide = [n.apply("cast", each, to="float64") for each in (a, b)]
