@@ -11,6 +11,7 @@ import shutil
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from importlib import metadata
 from typing import TYPE_CHECKING
 
@@ -199,8 +200,6 @@ def findings_for(jobs: list[str]) -> Iterator[Finding]:
 
 def _requirements(extra: str, package: str = "vtakit") -> list["Requirement"]:
     """Return what an extra of an installed package requires; with "", what the package itself does."""
-    from packaging.requirements import Requirement
-
     try:
         lines = metadata.requires(package) or []
     except metadata.PackageNotFoundError:
@@ -209,12 +208,19 @@ def _requirements(extra: str, package: str = "vtakit") -> list["Requirement"]:
         raise VtakitError("vtakit is not installed as a package, so its requirements are unknown: pip install .") from None
     found = []
     for line in lines:
-        requirement = Requirement(line)
-        always = requirement.marker is None or requirement.marker.evaluate({"extra": ""})
-        with_extra = requirement.marker is None or requirement.marker.evaluate({"extra": extra})
-        if always if not extra else with_extra and not always:
+        requirement, always = _requirement(line, "")
+        if always if not extra else not always and _requirement(line, extra)[1]:
             found.append(requirement)
     return found
+
+
+@cache
+def _requirement(line: str, extra: str) -> tuple["Requirement", bool]:
+    """Return a requirement, and whether it holds on this machine with an extra, or without one. Each takes 0.3 ms to read."""
+    from packaging.requirements import Requirement
+
+    found = Requirement(line)
+    return found, found.marker is None or found.marker.evaluate({"extra": extra})
 
 
 def _packages(job: str, required: list["Requirement"], cure: str) -> Iterator[Finding]:
