@@ -59,6 +59,14 @@ def pytest_unconfigure(config: pytest.Config) -> None:
         config.stash[FRESH].cleanup()
 
 
+def pytest_xdist_auto_num_workers() -> int | None:
+    """With `-n auto`, start two workers where there are two processors, even if these are threads of one core.
+
+    pytest-xdist counts cores where psutil is installed, and would start one. None leaves the number to it.
+    """
+    return 2 if os.cpu_count() == 2 and "PYTEST_XDIST_AUTO_NUM_WORKERS" not in os.environ else None
+
+
 @pytest.fixture
 def keeps_models(monkeypatch: pytest.MonkeyPatch) -> None:
     """Outside of CI, let commands take compiled models from the user's cache, as they do for users."""
