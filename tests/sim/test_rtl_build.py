@@ -20,6 +20,7 @@ from vtakit.cache.place import cache_folder
 from vtakit.hw.isa.config import INSN_BYTES, NAMED, VTAConfig
 from vtakit.hw.params import CoreParams
 from vtakit.hw.top import Top
+from vtakit.sim import verilated
 from vtakit.sim import verilator as tools
 from vtakit.sim.decode import Decoded, Memories
 from vtakit.sim.fsim import bases_of
@@ -63,7 +64,7 @@ def test_a_model_is_kept_by_compiler_version_machine_and_path(a_compiler):
 def test_a_model_is_kept_by_what_it_is_made_of(monkeypatch):
     keys = {build.model_hash(PARAMS, *options) for options in (("", 1), ("vcd", 1), ("", 2))}
     keys.add(build.model_hash(CoreParams(cfg=NAMED["tiny"], bus_bits=128), "", 1))
-    for name in ("_COMPILE", "_VERILATE", "_COUNTED"):
+    for name in ("COMPILE", "_VERILATE", "_COUNTED"):
         with monkeypatch.context() as patch:
             patch.setattr(build, name, ("-Dother",))
             keys.add(build.model_hash(PARAMS, "", 1))
@@ -109,19 +110,21 @@ def test_what_an_fst_waveform_needs_is_told_before_anything_is_built(a_compiler,
 
 
 def test_models_share_what_is_verilators_own(a_compiler, monkeypatch, tmp_path):
+    """Models with one kind of waveform; boards have those without."""
     a_compiler("a", "VERSION 1")
     compiler, calls = tmp_path / "a" / "g++", tmp_path / "calls"
     known = f'case "$*" in *-dM*) exit;; esac\necho "$*" >> {calls}'
-    compiler.write_text(f'#!/bin/sh\n{known}\ncase "$*" in *" -o "{build.RUNTIME}) touch {build.RUNTIME};; esac\n')
-    monkeypatch.setattr(build, "cache_folder", lambda kind: tmp_path / kind)
+    made = f'case "$*" in *" -o "{verilated.RUNTIME}) touch {verilated.RUNTIME};; esac'
+    compiler.write_text(f"#!/bin/sh\n{known}\n{made}\n")
+    monkeypatch.setattr(verilated, "cache_folder", lambda kind: tmp_path / kind)
 
     def call(commands, work):
         for command in commands:
             run_tool(command, limit_seconds=60, work=work)
 
     monkeypatch.setattr(build, "_call", call)
-    plain, again, waves = build._runtime(""), build._runtime(""), build._runtime("vcd")
-    assert plain == again != waves
+    plain, again, waves, board = build._runtime(""), build._runtime(""), build._runtime("vcd"), verilated.runtime(call)
+    assert plain == again == board != waves
     sources = [line.rpartition("/")[2] for line in calls.read_text().splitlines() if " -c " in line]
     assert sources == ["verilated.cpp", "verilated_threads.cpp"] * 2 + ["verilated_vcd_c.cpp"]
 
@@ -328,3 +331,16 @@ def test_an_interrupt_while_a_model_is_built_leaves_neither_compilers_nor_files(
     assert "Traceback" not in out + err
     assert not runs(int(pid.read_text()))
     assert [path.suffix for path in (tmp_path / "cache" / "rtl").iterdir()] == [".lock"]
+
+
+@pytest.mark.parametrize("processors", [1, 2, 3, 8])
+def test_sources_are_bundled_for_the_processors_that_are_there(monkeypatch, tmp_path, processors):
+    monkeypatch.setattr(verilated.os, "cpu_count", lambda: processors)
+    sources = [tmp_path / f"{size}.cpp" for size in (900, 700, 400, 300, 100)]
+    for source in sources:
+        source.write_text("/" * int(source.stem))
+    bundles = verilated.bundled(sources, tmp_path)
+    assert len(bundles) == min(processors, len(sources))
+    held = [[int(line.rpartition("/")[2].partition(".")[0]) for line in each.read_text().splitlines()] for each in bundles]
+    assert sorted(size for each in held for size in each) == [100, 300, 400, 700, 900]
+    assert max(map(sum, held)) == {1: 2400, 2: 1200, 3: 900, 8: 900}[processors]
