@@ -56,7 +56,6 @@ CONFIGS = ("blk32", "default", "compact")
 SYSTEMS = {"reference": System(), "half": System(bandwidth=0.5, latency=100), "quarter": System(bandwidth=0.25, latency=60)}
 WITHIN = 1.01  # of the best
 RUNS = 58 / 60  # share of the runs that are to be within that
-BATCH = 8  # trials between two looks at the model
 SLOW = 2  # times the best so far: a run is ended there, and its cost is that bound
 CONFIRMED = 20  # one in so many candidates that their floors exclude is run all the same
 
@@ -166,7 +165,7 @@ class Space:
         """Return what a model has learned from all trials that are allowed."""
         model, count = CostModel(seed, start=start), 0
         made = make_search(search, self.task, seed, model, default=False)
-        while count < self.allowed and (batch := made.propose(BATCH)):
+        while count < self.allowed and (batch := made.propose(made.BATCH)):
             made.tell(batch, [self.costs[alike(self.task, each)] for each in batch])
             count += len(batch)
         return model.samples
@@ -180,7 +179,7 @@ class Space:
         """
         model = CostModel(seed, start=start) if needs_model(search) else None
         made, count = make_search(search, self.task, seed, model, default=default), 0
-        while batch := made.propose(BATCH):
+        while batch := made.propose(made.BATCH):
             costs = [self.costs[alike(self.task, each)] for each in batch]
             made.tell(batch, costs)
             for cost in costs:

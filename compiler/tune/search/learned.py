@@ -70,6 +70,7 @@ class Ranking(_Learned):
 
     name = "ranking"
     summary = "the whole space ranked by the cost model; for spaces that are tables"
+    FIRST = BATCH = 4
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
