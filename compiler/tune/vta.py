@@ -14,7 +14,7 @@ from vtakit.compiler.graph.decisions import ModelDecisions
 from vtakit.compiler.graph.ir import Graph
 from vtakit.compiler.graph.vta.made import RESULT
 from vtakit.compiler.graph.vta.place import Region, place
-from vtakit.compiler.graph.vta.region import LEFT_OUT, PADS, Operator, operator_of
+from vtakit.compiler.graph.vta.region import BETWEEN, LEFT_OUT, PADS, STORES, Operator, operator_of
 from vtakit.compiler.graph.vta.signals import as_signals
 from vtakit.compiler.ir.stmt import Function
 from vtakit.compiler.nn.vta.blocking import THREADS, candidates
@@ -61,7 +61,8 @@ class VtaTask:
             "shapes": {"in": [shape_of(tensor) for tensor in self.layer.operands], "out": shape_of(self.layer.result)},
             "config": self.target.config.to_dict(), "copies": self.target.copies, "without": int(self.target.without),
             "system": self.target.system.to_dict(), "isa": str(self.target.isa), "core": dict(self.target.core),
-        } | ({PADS: LEFT_OUT} if isinstance(self.layer, Conv2d) and self.layer.inside else {})
+        } | ({PADS: LEFT_OUT} if isinstance(self.layer, Conv2d) and self.layer.inside else {}) | (
+            {STORES: BETWEEN} if self.layer.stores_between else {})
 
     def decide(self, decisions: Decisions) -> None:
         """Make the decisions of the schedule. Raises DecisionError for a value that is no candidate."""

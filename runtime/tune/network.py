@@ -116,34 +116,50 @@ def settle(
 
 
 def settled_of(
-    network: Network, chosen: dict[str, dict[str, Any]], measurer: Measurer, tell: Callable[[str], None],
+    network: Network, chosen: ByLayer, measurer: Measurer, tell: Callable[[str], None], before: ByLayer | None = None,
 ) -> Settled:
-    """Measure the network with decisions, without those of layers that take more with them."""
+    """Measure the network with decisions, without those of layers that take more with them.
+
+    before : decisions of layers beside which others are measured, and that they keep where these are not better; none by default
+    """
     tell("the whole network, by default")
-    usual = network.usual
+    before = before or {}
+    usual = network.image(before) if before else network.usual
     (base,) = measurer.costs([usual])
-    best, kept = Settled(decisions={}, cost=base.total, default=base.total), list[str]()
+    best, kept = Settled(decisions=before, cost=base.total, default=base.total), list[str]()
     for _ in range(ROUNDS):
-        if not chosen:
+        if chosen == before:
             break
         tell("the whole network, tuned")
         try:
             image = network.image(chosen)
         except VtakitError as error:  # together they do not fit, or the accelerator refuses one of them there
-            lost = [layer for layer in chosen if repr(layer) in str(error)] or [*chosen][:1]
+            changed = _changed(chosen, before)
+            lost = [layer for layer in changed if repr(layer) in str(error)] or changed[:1]
             kept += lost
-            chosen = {layer: values for layer, values in chosen.items() if layer not in lost}
+            chosen = _without(chosen, lost, before)
             continue
         base, cost = measurer.costs([usual, image])
         now = Settled(decisions=dict(chosen), cost=cost.total, default=base.total, kept=tuple(kept))
         if now.gain > best.gain:
             best = now
-        worse = _worse(base, cost, chosen, NOISE.get(network.target.unit, 0.0))
+        worse = _worse(base, cost, _changed(chosen, before), NOISE.get(network.target.unit, 0.0))
         if not worse:
             break
         kept += worse
-        chosen = {layer: values for layer, values in chosen.items() if layer not in worse}
+        chosen = _without(chosen, worse, before)
     return best
+
+
+def _changed(chosen: ByLayer, before: ByLayer) -> list[str]:
+    """Return the layers with other decisions than before."""
+    return [layer for layer, values in chosen.items() if values != before.get(layer)]
+
+
+def _without(chosen: ByLayer, layers: Sequence[str], before: ByLayer) -> ByLayer:
+    """Return decisions of which some layers have those of before."""
+    return {layer: before[layer] if layer in layers else values for layer, values in chosen.items()
+            if layer not in layers or layer in before}
 
 
 def _worse(base: Cost, cost: Cost, layers: Iterable[str], noise: float) -> list[str]:

@@ -18,7 +18,7 @@ from vtakit.compiler.graph.passes.base import Seen, run_passes
 from vtakit.compiler.graph.passes.fold import Evaluate
 from vtakit.compiler.graph.passes.pipeline import passes_for_cpu
 from vtakit.compiler.graph.vta.compile import Compiled, compile_parts, decide_parts
-from vtakit.compiler.graph.vta.region import PADS, Launch
+from vtakit.compiler.graph.vta.region import PADS, STORES, Launch
 from vtakit.compiler.ir.stmt import Function
 from vtakit.compiler.tune.task import Tuned
 from vtakit.compiler.tune.vta import tasks_of
@@ -62,7 +62,7 @@ class Vta(codegen.Target, Target):
     kinds: ClassVar[tuple[type[Part], ...]] = (VtaPart,)
     unit: ClassVar[str] = "cycles"
     reported: ClassVar[str] = "cycle"
-    forms: ClassVar[tuple[str, ...]] = (PADS,)
+    forms: ClassVar[tuple[str, ...]] = (PADS, STORES)
 
     @classmethod
     def make(cls, *, config: Any = "default", system: Any = REFERENCE, host: Any = None, **options: Any) -> Self:

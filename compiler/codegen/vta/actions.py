@@ -54,7 +54,8 @@ class Output:
         self._last: Step | None = None
 
     def move(
-        self, kind: MemType, symbol: str, move: Move, params: int | None = None, pad: int = 0, lookup: bool = False
+        self, kind: MemType, symbol: str, move: Move, params: int | None = None, pad: int = 0, lookup: bool = False,
+        between: bool = False,
     ) -> None:
         """Append a LOAD or STORE, with the element of its parameters a REQUANT, with pads of another value than 0 a PAD_LOAD."""
         memory, zeros = MEMORIES[kind], False
@@ -79,7 +80,7 @@ class Output:
             if value:
                 fields[name] = value
         name = ZEROS if zeros else symbol if move.y_size else ""
-        self.steps.append(Step(opcode, fields, memory.stage, tuple(accesses), name, part=self.part))
+        self.steps.append(Step(opcode, fields, memory.stage, tuple(accesses), name, part=self.part, between=between))
 
     def run(
         self, op: Opcode, kernel: Kernel, base: Place, accesses: list[Access], nest: Nest | None = None,
@@ -162,6 +163,7 @@ class Requantized:
     lanes  : values of a memory element
     params : where a value's first word is
     lookup : results are looked up in a table behind the words
+    between : they should be among products (`between`)
     """
 
     nest: Nest
@@ -171,6 +173,7 @@ class Requantized:
     dram: Operand
     params: Operand
     lookup: bool = False
+    between: bool = False
 
     def emit(self, env: Env, out: Output) -> None:
         """Append its instructions."""
@@ -189,7 +192,7 @@ class Requantized:
         dims = [Dim(extent=each.extent, sram=each.steps[0], dram=each.steps[1]) for each in box]
         for first in places(around):
             for move in moves(dims, sram + first[0], dram + first[1]):
-                out.move(self.kind, self.symbol, move, params + first[2], lookup=self.lookup)
+                out.move(self.kind, self.symbol, move, params + first[2], lookup=self.lookup, between=self.between)
 
     @property
     def symbol(self) -> str:

@@ -7,6 +7,7 @@ from math import gcd
 
 from vtakit.compiler.codegen.vta.actions import Output, Requantized, Transfer
 from vtakit.compiler.codegen.vta.ahead import weights_ahead
+from vtakit.compiler.codegen.vta.between import stores_between
 from vtakit.compiler.codegen.vta.early import clear_early, load_early
 from vtakit.compiler.codegen.vta.errors import UnfitError, VtaError
 from vtakit.compiler.codegen.vta.forms import evaluate
@@ -115,6 +116,7 @@ class _Maker:
         made = stored_maxima(out.steps, self.cfg) if self.target.has(Feature.POOL) else out.steps
         made = leave_out_pads(made, self.cfg)
         made = overwrite(made, self.cfg) if self.target.has(Feature.OVERWRITE) else made
+        made = stores_between(made, self.cfg)
         made = made if published else clear_early(made)
         made = rows_ahead(weights_ahead(load_early(made), self.target))
         made = refreshed(made, self.cfg) if published else made

@@ -9,7 +9,16 @@ from vtakit.compiler.codegen.vta.errors import UnfitError
 from vtakit.compiler.codegen.vta.forms import Guard, form, guards
 from vtakit.compiler.codegen.vta.places import Site
 from vtakit.compiler.codegen.vta.published import published_row
-from vtakit.compiler.codegen.vta.target import DWCONV, GEMM, INSIDE, REQUANT, REQUANT_LOOKUP, RESET, Target
+from vtakit.compiler.codegen.vta.target import (
+    DWCONV,
+    GEMM,
+    INSIDE,
+    REQUANT_BETWEEN,
+    REQUANT_LOOKUP_BETWEEN,
+    REQUANTS,
+    RESET,
+    Target,
+)
 from vtakit.compiler.codegen.vta.tree import Nest
 from vtakit.compiler.codegen.vta.windows import AnyAction, Windows
 from vtakit.compiler.ir import expr as ir
@@ -143,7 +152,7 @@ class Selector:
 
     def _call(self, nest: Nest, call: Expr) -> AnyAction:
         """Return the action of a tensor intrinsic's call."""
-        names = GEMM, INSIDE, RESET, REQUANT, REQUANT_LOOKUP, DWCONV
+        names = GEMM, INSIDE, RESET, *REQUANTS, DWCONV
         if not isinstance(call, Call) or call.name not in names:
             raise UnfitError(f"{call} is no operation of the accelerator, whose calls are {', '.join(names)}")
         operands = []
@@ -154,8 +163,9 @@ class Selector:
             operands.append(self.operand(nest, load.buffer, load.indices[0]))
         if call.name == DWCONV:
             return self._windows(nest, operands, [int_value(arg) for arg in call.args[3:]])
-        if call.name in (REQUANT, REQUANT_LOOKUP):
-            return self._requantized(nest, *operands)
+        if call.name in REQUANTS:
+            found = self._requantized(nest, *operands)
+            return replace(found, between=call.name in (REQUANT_BETWEEN, REQUANT_LOOKUP_BETWEEN))
         lanes = tuple([self.target.lanes(scope) for scope in ("acc", "inp", "wgt")])
         dst, src, wgt = [*operands, None, None][:3]
         assert dst is not None

@@ -51,6 +51,7 @@ class Step:
     uops   : the words of its micro-ops
     part   : number of the part of the program that it is of; -1 if it is of none
     inside : of a GEMM, whether products with pads may be left out
+    between : of a STORE, whether it should be among products
     """
 
     op: Opcode
@@ -62,6 +63,7 @@ class Step:
     uops: tuple[int, ...] = ()
     part: int = -1
     inside: bool = False
+    between: bool = False
 
     @property
     def cycles(self) -> int:

@@ -38,6 +38,8 @@ SCOPES = ("inp", "wgt", "acc")
 DWCONV = "vta.dwconv"
 GEMM, RESET, REQUANT, REQUANT_LOOKUP = "vta.gemm", "vta.reset", "vta.requant", "vta.requant_lookup"
 INSIDE = "vta.gemm_inside"  # a GEMM of which products with pads are left out
+REQUANT_BETWEEN, REQUANT_LOOKUP_BETWEEN = "vta.requant_between", "vta.requant_lookup_between"  # REQUANTs that go among products
+REQUANTS = REQUANT, REQUANT_LOOKUP, REQUANT_BETWEEN, REQUANT_LOOKUP_BETWEEN
 NOTHING = Feature(0)
 MOST_COPIES = 64  # of a buffer; two hide one stage's time behind another's, few more than that help
 
@@ -184,6 +186,24 @@ class Target:
         """``out[batch, block] = requantized(acc[batch, block], words)``, on its way to DRAM; the words of each lane are three
         accumulator elements, one after another.
         """
+        return self._requant(REQUANT)
+
+    @cached_property
+    def requant_lookup(self) -> TensorIntrin:
+        """`requant`, and the results looked up in a table: the elements behind the words."""
+        return self._requant_lookup(REQUANT_LOOKUP)
+
+    @cached_property
+    def requant_between(self) -> TensorIntrin:
+        """`requant`, for instructions that are to be among the products of their tile and the next."""
+        return self._requant(REQUANT_BETWEEN)
+
+    @cached_property
+    def requant_lookup_between(self) -> TensorIntrin:
+        """`requant_lookup`, for instructions that are to be among the products of their tile and the next."""
+        return self._requant_lookup(REQUANT_LOOKUP_BETWEEN)
+
+    def _requant(self, name: str) -> TensorIntrin:
         shape, acc = self.element("acc"), self.dtype("acc")
         value = placeholder(shape, acc, name="value")
         words = [placeholder(shape, acc, name=f"word{at}") for at in range(REQUANT_WORDS)]
@@ -193,12 +213,10 @@ class Target:
         binds = {tensor: self._bound(tensor, "acc") for tensor in (value, *words)}
 
         def code(_: list[Buffer], outs: list[Buffer]) -> Any:
-            return hardware_intrin(REQUANT, outs[0].access_ptr("w"), *[buffer.access_ptr("r") for buffer in binds.values()])
-        return decl_tensor_intrin(out.op, code, name=REQUANT, binds=binds | {out: self._bound(out, "global")})
+            return hardware_intrin(name, outs[0].access_ptr("w"), *[buffer.access_ptr("r") for buffer in binds.values()])
+        return decl_tensor_intrin(out.op, code, name=name, binds=binds | {out: self._bound(out, "global")})
 
-    @cached_property
-    def requant_lookup(self) -> TensorIntrin:
-        """`requant`, and the results looked up in a table: the elements behind the words."""
+    def _requant_lookup(self, name: str) -> TensorIntrin:
         shape, acc = self.element("acc"), self.dtype("acc")
         value = placeholder(shape, acc, name="value")
         words = [placeholder(shape, acc, name=f"word{at}") for at in range(REQUANT_WORDS)]
@@ -211,8 +229,8 @@ class Target:
 
         def code(_: list[Buffer], outs: list[Buffer]) -> Any:
             read = [buffer.access_ptr("r") for buffer in binds.values()]
-            return hardware_intrin(REQUANT_LOOKUP, outs[0].access_ptr("w"), *read)
-        return decl_tensor_intrin(out.op, code, name=REQUANT_LOOKUP, binds=binds | {out: self._bound(out, "global")})
+            return hardware_intrin(name, outs[0].access_ptr("w"), *read)
+        return decl_tensor_intrin(out.op, code, name=name, binds=binds | {out: self._bound(out, "global")})
 
     def alu(self, op: AluOp, *, immediate: bool = False) -> TensorIntrin:
         """``acc = op(acc, acc)`` on one element, or with a number in place of the second operand."""

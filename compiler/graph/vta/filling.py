@@ -62,18 +62,18 @@ class Filling:
         last, higher = m.digits(pack_weights(m.target, given if pixels is None else pixels.weights(given))[0])
         stride, pad = (self.shape.stride, self.shape.pad) if pixels is None else (pixels.strides, pixels.pads)
         return Conv2d(target=m.target, name=m.name, data=data, weights=last, higher=higher, stride=stride, pad=pad,
-                      fill=self.shape.fill, epilogue=epilogue, inside=m.inside)
+                      fill=self.shape.fill, epilogue=epilogue, inside=m.inside, between=m.between)
 
     def made(self, m: Maker, data: Tensor, pixels: Pixels, *, spread: bool) -> Made:
         """The convolution with packed pixels, which are spread to elements of their own unless only the CPU reads them."""
         outs = len(self.weights)
         first, (rows, columns) = outs - pixels.channels, pixels.result
-        within = Maker(m.target, f"{m.name}{PACKED}", m.constants, m.inside) if spread or first else m
+        within = Maker(m.target, f"{m.name}{PACKED}", m.constants, m.inside, m.between) if spread or first else m
         packed = self._conv(within, data, np.arange(first, outs), pixels)
         main = self._conv(m, data, np.arange(first), None) if first else None
         if not spread:
             return Made(main or packed, (main or packed).result, m.constants, (), {PART: packed} if first else {})
-        rest = Maker(m.target, f"{m.name}{REST}", m.constants, m.inside) if first else m
+        rest = Maker(m.target, f"{m.name}{REST}", m.constants, m.inside, m.between) if first else m
         apart = Spread2d(target=m.target, name=rest.name, data=packed.result, rows=rows, columns=columns,
                          weights=rest.constant(pixels.selectors(m.target), "wgt", "selectors"))
         if main is None:

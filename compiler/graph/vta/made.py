@@ -61,12 +61,14 @@ class Maker:
     name      : of it, an identifier that no other operator of the program has
     constants : the values of its parameters, as they are made
     inside    : whether its convolutions leave out products with pads
+    between   : whether its convolutions store blocks between products
     """
 
     target: Target
     name: str
     constants: dict[Tensor, Array] = field(default_factory=dict)
     inside: bool = False
+    between: bool = False
 
     def constant(self, array: Array, scope: str, what: str) -> Tensor:
         """A parameter of a scope's type."""

@@ -78,13 +78,13 @@ def conv(
     if fold is not None:
         last, higher = m.digits(fold.weights(m.target, given))
         layer = Conv2d(target=m.target, name=m.name, data=data, weights=last, higher=higher, stride=fold.stride,
-                       dilation=fold.dilation, pooling=pooling, epilogue=epilogue)
+                       dilation=fold.dilation, pooling=pooling, epilogue=epilogue, between=m.between)
     else:
         found, groups = pack_weights(m.target, given, shape.groups)
         last, higher = m.digits(found)
         layer = Conv2d(target=m.target, name=m.name, data=data, weights=last, higher=higher, stride=shape.stride, pad=shape.pad,
                        fill=shape.fill, dilation=shape.dilation, groups=groups, pooling=pooling, epilogue=epilogue,
-                       inside=m.inside)
+                       inside=m.inside, between=m.between)
     return _of_blocks(m, layer, len(weights), layer.out_height, layer.out_width)
 
 
@@ -233,7 +233,7 @@ def dense(
     packed, _ = pack_weights(m.target, kernels)
     last, higher = m.digits(packed)
     layer = Conv2d(target=m.target, name=m.name, data=data, weights=last, higher=higher,
-                   epilogue=m.epilogue(numbers, largest, skip))
+                   epilogue=m.epilogue(numbers, largest, skip), between=m.between)
     return _of_blocks(m, layer, outs, rows, columns)
 
 
@@ -260,7 +260,7 @@ def computed(m: Maker, data: Tensor, matrix: Tensor, size: tuple[int, int, int],
     bias, multiplier, shift = (np.full(groups * outs, each[0]) for each in (numbers.bias, numbers.multiplier, numbers.shift))
     spread = replace(numbers, bias=bias, multiplier=multiplier, shift=shift)
     layer = Conv2d(target=m.target, name=m.name, data=view, weights=weights, groups=groups,
-                   epilogue=m.epilogue(spread, MOST_BYTE**2 * depth))
+                   epilogue=m.epilogue(spread, MOST_BYTE**2 * depth), between=m.between)
     shape = images, heads * per_head, *rest
     result, split = layer.result, len(shape_of(layer.result)) - len(shape)
 

@@ -26,6 +26,7 @@ from vtakit.hw.values import pack
 
 LAYER = "layer"  # the name of an operator by itself
 PADS, MULTIPLIED, LEFT_OUT = "pads", "multiplied", "left out"  # products of a convolution with its pads of zeros
+STORES, AFTER, BETWEEN = "stores", "after", "between"  # of a tile's blocks: after all of its products, or among them
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -104,15 +105,19 @@ def operator_of(region: Region, unit: Unit, target: Target, decisions: ModelDeci
 def _made(unit: Unit, maker: Maker, tensors: list[Tensor], fold: Fold | None, decisions: ModelDecisions) -> Made:
     """Make the operator of a unit.
 
-    Decisions: pads, of a convolution with pads of zeros, whether products with them are left out. That takes more instructions,
-    which no estimate of a whole network knows, so the default multiplies them.
+    Decisions: pads, of a convolution with pads of zeros, whether products with them are left out; stores, of a convolution whose
+    REQUANTs store several blocks of channels, whether they stand after a tile's products or between them and the next one's.
+    Both take more instructions, which no estimate of a whole network knows, so by default neither is done.
     """
     made = unit.build(maker, tensors, fold)
-    if not any(isinstance(each, Conv2d) and each.has_zero_pads for each in made.layers.values()):
+    convs = [each for each in made.layers.values() if isinstance(each, Conv2d)]
+    inside = any(each.has_zero_pads for each in convs) and decisions.choose(
+        unit.nodes, PADS, [MULTIPLIED, LEFT_OUT], MULTIPLIED, _made) == LEFT_OUT
+    between = any(each.can_store_between for each in convs) and decisions.choose(
+        unit.nodes, STORES, [AFTER, BETWEEN], AFTER, _made) == BETWEEN
+    if not inside and not between:
         return made
-    if decisions.choose(unit.nodes, PADS, [MULTIPLIED, LEFT_OUT], MULTIPLIED, _made) == MULTIPLIED:
-        return made
-    return unit.build(Maker(maker.target, maker.name, inside=True), tensors, fold)
+    return unit.build(Maker(maker.target, maker.name, inside=inside, between=between), tensors, fold)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

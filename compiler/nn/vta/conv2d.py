@@ -39,6 +39,7 @@ class Conv2d(Layer):
     pooling          : windows of accumulators of which the greatest are kept, before the epilogue
     higher           : digits of weights of more bits than wgt type has, the most significant first; `weights` is the last one
     inside           : leave out products with pads; each GEMM at an edge of the image becomes several instructions
+    between          : store a tile's blocks between its last products and the next one's first, if it has several
 
     Raises VtaError for shapes that do not fit together.
     """
@@ -53,6 +54,7 @@ class Conv2d(Layer):
     pooling: Pooling | None = None
     higher: tuple[Higher, ...] = ()
     inside: bool = False
+    between: bool = False
     name: str = "conv"
 
     def __post_init__(self) -> None:
@@ -98,6 +100,17 @@ class Conv2d(Layer):
         """Columns of the convolution."""
         reach = (shape_of(self.weights)[3] - 1) * self.dilation[1]
         return (shape_of(self.data)[3] + self.pad[2] + self.pad[3] - reach - 1) // self.stride[1] + 1
+
+    @property
+    def can_store_between(self) -> bool:
+        """Return whether REQUANTs store several blocks of channels, and nothing comes between them and the products."""
+        on_store = self.epilogue.requantize is not None and self.epilogue.requantize.on_store
+        return on_store and self.pooling is None and shape_of(self.weights)[0] > 1
+
+    @property
+    def stores_between(self) -> bool:
+        """Return whether REQUANTs go among the products of their tile and the next."""
+        return self.between and self.can_store_between
 
     @property
     def has_zero_pads(self) -> bool:
@@ -222,7 +235,7 @@ class Conv2d(Layer):
             tensors=len(self.epilogue.elements), begun=self.begun,
             lifted=self.lifted_residuals, vectors=self.epilogue.channel_elements,
             repeats=self.groups, store_loops=self._store_loops, pooling=self.pooling, stored=self._stored,
-            left_out=self._left_out,
+            left_out=self._left_out, between=self.stores_between,
         )
 
     @property

@@ -11,6 +11,7 @@ from math import prod
 import numpy as np
 import numpy.typing as npt
 
+from vtakit.compiler.codegen.vta.between import MOST_GROUPS
 from vtakit.compiler.codegen.vta.target import Target
 from vtakit.compiler.nn.vta.arguments import whole
 from vtakit.compiler.nn.vta.pooling import Pooling
@@ -48,6 +49,7 @@ class Work:
     repeats : groups or phases, each a convolution of its own
     store_loops : of a tile, around what one instruction stores
     left_out : share of the products that are not computed, since they are with pads
+    between  : whether a tile's blocks are stored between its last products and the next one's first
     """
 
     images: int
@@ -74,6 +76,7 @@ class Work:
     pooling: Pooling | None = None
     stored: bool = False
     left_out: float = 0.0
+    between: bool = False
 
     @property
     def taken(self) -> float:
@@ -135,6 +138,11 @@ class Cuts:
     def stores(self, work: Work) -> Ints:
         """Instructions that store a tile."""
         return np.asarray(prod(getattr(self, name) for name in work.store_loops))
+
+    def groups_stored(self, work: Work) -> Ints:
+        """Return the groups in which a tile's blocks are stored, each while another is computed."""
+        found: Ints = np.minimum(MOST_GROUPS, self.stores(work)) if work.between else np.ones_like(self.rows)
+        return found
 
     @property
     def outputs(self) -> Ints:
@@ -237,7 +245,8 @@ def cycles_of(target: Target, work: Work, cuts: Cuts) -> npt.NDArray[np.float64]
     # Where the accumulators that are stored have one copy nothing hides stores. REQUANT needs no accumulators for maxima.
     once, none = np.where(on_store, 0, cuts.products(work)), np.where(on_store, cuts.outputs, 0)
     alone = once + (needs["acc"] - once - none) * target.copies > target.depth("acc")
-    unhidden = stored + work.tensors * outputs * cfg.inp_bytes // rate + start
+    groups_stored = cuts.groups_stored(work)
+    unhidden = (stored + work.tensors * outputs * cfg.inp_bytes // rate) / groups_stored + start
     total += np.where(alone, tiles * unhidden, 0)
 
     # Weights that are kept are loaded before a group's tiles, ahead of the products by so many chunks only; one copy of them is
@@ -256,7 +265,7 @@ def cycles_of(target: Target, work: Work, cuts: Cuts) -> npt.NDArray[np.float64]
     residuals = ACC_CYCLES * work.tensors * outputs
     first = np.where(cuts.keep, whole, weights) + data
     hidden = np.maximum(work.repeats * np.where(cuts.keep, kept, total), work.repeats * bus - first)
-    found: npt.NDArray[np.float64] = hidden + first + stored + kernels + residuals
+    found: npt.NDArray[np.float64] = hidden + first + stored / groups_stored + kernels + residuals
     return found
 
 
@@ -272,4 +281,5 @@ def insns_of(work: Work, cuts: Cuts) -> Ints:
     weights, chunks, boxes = weights * work.digits, chunks * work.digits, boxes * work.digits // cuts.shared(work)
     beside = work.tensors * cuts.images * cuts.out_blocks + work.passes + 1
     found: Ints = work.repeats * tiles * (boxes + weights + chunks + cuts.stores(work) + beside)
-    return found
+    split: Ints = 2 * tiles * (cuts.groups_stored(work) - 1)  # a tile's last products, and the next one's first
+    return found + work.repeats * split

@@ -75,13 +75,18 @@ class Layer(ABC):
         """Return whether the sums begin with the residual."""
         return False
 
+    @property
+    def stores_between(self) -> bool:
+        """Return whether REQUANTs go among the products of their tile and the next."""
+        return False
+
     @cached_property
     def tail(self) -> Tail:
         """The stages after the sums. Raises VtaError for tensors of the epilogue that do not go with them."""
         self._check_epilogue()
         return Tail(target=self.target, name=self.name, epilogue=self.epilogue, sums=self.sums, phases=self.phases,
                     blocks_first=self.blocks_first, residual=self.residual, begun=self.begun,
-                    by_phase=self.numbers_by_phase)
+                    by_phase=self.numbers_by_phase, between=self.stores_between)
 
     @cached_property
     def residual(self) -> Residual | None:

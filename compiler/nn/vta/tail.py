@@ -75,6 +75,7 @@ class Tail:
     begun    : whether the sums began with it, so that nothing is added after them
     phases : (down, across) where the groups are phases of each group: parts of one result that lie between each other
     by_phase : whether the requantization has numbers for each phase, one phase's channels in whole blocks after another's
+    between : whether REQUANTs go among the products of their tile and the next
     blocks_first : sums is [out blocks, groups, images, …], so that one REQUANT stores all images of a block
     """
 
@@ -87,6 +88,7 @@ class Tail:
     residual: Residual | None = None
     begun: bool = False
     by_phase: bool = False
+    between: bool = False
     widened: dict[Tensor, Tensor] = field(default_factory=dict)
 
     def _order(self, at: Sequence[Any]) -> tuple[Any, ...]:
@@ -258,5 +260,8 @@ class Tail:
             s[s.cache_read(tensor, "acc", [reader])].compute_at(out, outer[1])
         if self._on_store:
             table = e.requantize is not None and e.requantize.table is not None
-            out.tensorize(b, self.target.requant_lookup if table else self.target.requant)
+            target = self.target
+            plain, apart = (target.requant_lookup, target.requant_lookup_between) if table else (
+                target.requant, target.requant_between)
+            out.tensorize(b, apart if self.between else plain)
         return Loops(out, outer[1], outer[3], outer[-1])

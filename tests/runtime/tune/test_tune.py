@@ -251,21 +251,22 @@ def test_what_is_compiled_has_the_cycles_that_were_recorded(tuned, path):
     assert module.image.source.options.decisions == {layer: dict(values) for layer, values in record.decisions.items()}
 
 
-def test_products_with_pads_are_left_out_where_the_network_gains(tuned, path, net):
+def test_decisions_of_whole_layers_are_taken_where_the_network_gains(tuned, path, net):
     """The tuner tries it in the network first, tunes the tasks that there are then, and goes on with what it found."""
     folder, _ = tuned
     records = Records.read(folder / "r.jsonl")
     (forms,) = [each for each in records if each.kind == FORMS]
     assert forms.cost < forms.default
     assert set(forms.decisions) >= {"second"}
-    assert all(made == {"pads": "left out"} for made in forms.decisions.values())
+    assert all(made and made.items() <= {"pads": "left out", "stores": "between"}.items() for made in forms.decisions.values())
+    assert forms.decisions["second"]["pads"] == "left out"
     listed_ = {layer: each for layer, each in vtakit.decisions(path, "vta", config="compact", system=SLOW) if each.name == "pads"}
     assert set(forms.decisions) <= set(listed_)
     assert all(each.is_default and each.candidates == ("multiplied", "left out") for each in listed_.values())
     formed = try_forms(net, None, records)  # nothing is measured again
     assert formed.key == net.key
     task, plain = (task_named(each, "second").task for each in (formed, net))
-    assert task.key == {**plain.key, "pads": "left out"}
+    assert task.key == {**plain.key, **forms.decisions["second"]}
     assert records.of(task.key)
     assert task.layer.work.left_out == pytest.approx(1 - (34 / 36) ** 2)
     assert task.estimate(defaults(task)) <= plain.estimate(defaults(plain))
