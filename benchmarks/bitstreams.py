@@ -22,7 +22,7 @@ from synthesis import hardware
 
 from vtakit.base.writing import write_bytes
 from vtakit.boards.bitstream.report import BitstreamReport
-from vtakit.boards.shell.ulx3s import CLOCKS
+from vtakit.boards.shell.ecp5 import CLOCKS
 from vtakit.boards.synth.devices import RESOURCES
 from vtakit.runtime.terminal import say
 
@@ -32,6 +32,10 @@ SMALL = ("--config", "tiny", "--acc-copies", "1", "--mul-passes", "4",
          "--without", "requantizes", "pad_values", "lookups", "windows", "pools", "counters")
 RUNS = {  # a board, and the options of `vtakit bitstream` by name
     "ulx3s-85f/small": (*SMALL, "--mhz", "60"),
+    "ulx3s-85f/small-usb": (*SMALL, "--mhz", "60", "--link", "usb"),
+    "icepi-zero/small": (*SMALL, "--mhz", "60"),
+    "icesugar-pro/small": (*SMALL, "--mhz", "60"),
+    "ulx3s-25f/small": (*SMALL, "--mhz", "60"),
     "ulx3s-85f/tiny": ("--config", "tiny", "--seeds", "2"),
     "ulx3s-85f/blk8": ("--config", "blk8", "--mhz", "75", "--memory-mhz", "100"),
 }

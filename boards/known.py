@@ -25,6 +25,7 @@ class Board:
     memory_mhz    the clock of the memory; None: that of all else
     links         ways to its host, of `LINKS`
     baud          of the serial line
+    port          place of that line on a host with Linux, as an example
     """
 
     name: str
@@ -35,6 +36,7 @@ class Board:
     baud: int
     memory_mhz: float | None = None
     links: tuple[str, ...] = ("uart",)
+    port: str = "/dev/ttyUSB0"
 
     def clocked(self, mhz: float | None, memory_mhz: float | None) -> Self:
         """Return the board with other clocks; None leaves one as it is, and a memory's that is that of all else is none."""
@@ -60,6 +62,11 @@ class Board:
 BOARDS = {board.name: board for board in (
     Board(name="ulx3s", part="Lattice ECP5 LFE5U-85F", chip=find_chip("MT48LC16M16A2-75"), oscillator_mhz=25, mhz=80,
           baud=3_000_000, links=LINKS),
+    Board(name="icepi-zero", part="Lattice ECP5 LFE5U-25F", chip=find_chip("W9825G6KH-6"), oscillator_mhz=50, mhz=60,
+          baud=3_000_000),
+    # The serial line ends in a microcontroller, of which no faster rate is documented.
+    Board(name="icesugar-pro", part="Lattice ECP5 LFE5U-25F", chip=find_chip("IS42S16160B-7"), oscillator_mhz=25, mhz=60,
+          baud=115_200, port="/dev/ttyACM0"),
 )}
 
 

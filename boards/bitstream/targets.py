@@ -73,6 +73,7 @@ _SMALL = Choice(config="tiny", mhz=60, core={
     **dict.fromkeys(("requantizes", "pad_values", "lookups", "windows", "pools", "counters"), False),
 })
 _ULX3S_SIZES = {"85f": "--85k", "45f": "--45k", "25f": "--25k", "12f": "--12k"}
+_SIMULATED = "shell, SDRAM and core in Verilator: device sim:{}"
 _DDR3 = "a controller for its DDR3 memory"
 TARGETS = {target.name: target for target in (
     *(
@@ -81,10 +82,27 @@ TARGETS = {target.name: target for target in (
             platform=f"amaranth_boards.ulx3s:ULX3S_{size.upper()}_Platform", device=_part(size, "CABGA381", place), speed="6",
             design="ulx3s", fits=(_SMALL,) if size == "85f" else (),
             built="placed, routed and packed: a small core at 60 MHz, 2026-11-27" if size == "85f" else "",
-            simulated="shell, SDRAM and core in Verilator: device sim:ulx3s",
+            simulated=_SIMULATED.format("ulx3s"),
             programs=(("openFPGALoader", "--board", "ulx3s"), ("fujprog",)),
         )
         for size, place in _ULX3S_SIZES.items()
+    ),
+    Target(
+        name="icepi-zero", title="Icepi Zero v1.3 with an LFE5U-25F", platform="amaranth_boards.icepi_zero:IcepiZero1_3Platform",
+        device=_part("25f", "CABGA256", "--25k"), speed="6", design="icepi-zero", simulated=_SIMULATED.format("icepi-zero"),
+        programs=(("openFPGALoader", "--board", "icepi-zero"),),
+    ),
+    Target(
+        name="icesugar-pro", title="Muse Lab iCESugar-pro with an LFE5U-25F",
+        platform="amaranth_boards.icesugar_pro:ICESugarProPlatform", device=_part("25f", "CABGA256", "--25k"), speed="6",
+        design="icesugar-pro", simulated=_SIMULATED.format("icesugar-pro"),
+        programs=(("ecpdap", "program"), ("openFPGALoader", "--cable", "cmsisdap")),
+    ),
+    Target(
+        name="colorlight-5a-75b", title="Colorlight 5A-75B v7.0 with an LFE5U-25F",
+        platform="amaranth_boards.colorlight_5a75b_r7_0:Colorlight_5A75B_R70Platform", device=_part("25f", "CABGA256", "--25k"),
+        speed="6", missing="writes of whole words only, since the byte masks of its SDRAM are not wired to the FPGA",
+        programs=(("openFPGALoader", "--cable", "ft232"),),
     ),
     Target(
         name="orangecrab", title="OrangeCrab r0.2 with an LFE5U-25F",

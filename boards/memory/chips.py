@@ -19,6 +19,7 @@ class Chip:
     refresh        time in which each row is to be refreshed
     power_up       time between a stable clock and the first command
     refreshes      REFRESH commands that initialisation needs at least
+    trrd_clocks, twr_clocks   least clocks of trrd and twr, whatever the frequency
     """
 
     name: str
@@ -38,6 +39,8 @@ class Chip:
     refresh: float
     power_up: float
     refreshes: int
+    trrd_clocks: int = 1
+    twr_clocks: int = 1
 
     def clocks(self, ns: float, mhz: float) -> int:
         """Return the clocks that a time takes at least."""
@@ -60,8 +63,8 @@ class Chip:
         return Dram(
             kind="sdram", clock=1.0, width=self.width, banks=self.banks, rows=self.rows, columns=self.columns, burst=burst,
             tcas=self.latency(mhz), tcwl=0, trcd=self.clocks(self.trcd, mhz), trp=self.clocks(self.trp, mhz),
-            tras=self.clocks(self.tras, mhz), trc=self.clocks(self.trc, mhz), trrd=self.clocks(self.trrd, mhz), tfaw=0,
-            twr=self.clocks(self.twr, mhz), twtr=0, trtp=burst, trtw=TURN_CLOCKS, trfc=self.clocks(self.trfc, mhz),
+            tras=self.clocks(self.tras, mhz), trc=self.clocks(self.trc, mhz),
+            trrd=max(self.trrd_clocks, self.clocks(self.trrd, mhz)), tfaw=0, twr=max(self.twr_clocks, self.clocks(self.twr, mhz)), twtr=0, trtp=burst, trtw=TURN_CLOCKS, trfc=self.clocks(self.trfc, mhz),
             trefi=floor(round(self.refresh / self.rows * mhz / 1000, 6)) - 1,
         )
 
@@ -74,6 +77,14 @@ CHIPS = {chip.name: chip for chip in (
     Chip(name="MT48LC16M16A2-7E", width=16, banks=4, rows=8192, columns=512, latencies=((2, 7.5), (3, 7.0)),
          trcd=15, trp=15, tras=37, tras_most=120_000, trc=60, trrd=14, twr=14, trfc=66, refresh=64e6, power_up=100_000,
          refreshes=2),
+    # ISSI, 256 Mb, speed grade -7.
+    Chip(name="IS42S16160B-7", width=16, banks=4, rows=8192, columns=512, latencies=((2, 10.0), (3, 7.0)),
+         trcd=20, trp=20, tras=45, tras_most=120_000, trc=70, trrd=14, twr=14, trfc=70, refresh=64e6, power_up=200_000,
+         refreshes=8, twr_clocks=2),
+    # Winbond, 256 Mb, speed grade -6.
+    Chip(name="W9825G6KH-6", width=16, banks=4, rows=8192, columns=512, latencies=((2, 7.5), (3, 6.0)),
+         trcd=15, trp=15, tras=42, tras_most=100_000, trc=60, trrd=12, twr=12, trfc=60, refresh=64e6, power_up=200_000,
+         refreshes=8, trrd_clocks=2, twr_clocks=2),
 )}
 
 

@@ -136,10 +136,10 @@ def _check_simulated(given: Sequence[str], device: str | None) -> None:
 
 def add_board(parser: argparse.ArgumentParser) -> None:
     """Declare the options of boards, real and simulated."""
-    parser.add_argument("--memory", metavar="WAY", help="of device sim:ulx3s: link (default), by which all bytes go over the "
+    parser.add_argument("--memory", metavar="WAY", help="of devices sim:BOARD: link (default), by which all bytes go over the "
                         "link, or chip: the simulated chip's content is read and written directly, which takes no "
                         "time; of devices uio and original: the file of the buffer, such as /dev/udmabuf0")
-    parser.add_argument("--link", metavar="LINK", help="of device sim:ulx3s: uart (default), the board's serial line, or usb")
+    parser.add_argument("--link", metavar="LINK", help="of devices sim:BOARD: uart (default), the board's serial line, or usb")
 
 
 def board_options(args: argparse.Namespace) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Device "sim:ulx3s": a whole board in Verilator, driven through the pins of its serial line or of its USB."""
+"""Device "sim:BOARD": a whole board in Verilator, driven through the pins of its serial line or of its USB."""
 
 from collections.abc import Mapping
 from contextlib import ExitStack
@@ -23,7 +23,7 @@ from vtakit.sim.api import integer, keywords
 from vtakit.sim.board.library import Library, library
 from vtakit.sim.board.model import BoardModel
 
-NAME = "sim:ulx3s"
+PLACE = "ulx3s"
 SELF_TEST_BYTES = 1 << 14  # of the simulated board; a real one tests all of its memory
 BUS_BITS = 64
 MEMORIES = ("link", "chip")
@@ -112,8 +112,8 @@ class ChipPort:
 class SimulatedBoard(RegisterDevice):
     """A `Device`. Scratchpads keep what a program leaves in them."""
 
-    def __init__(self, port: Port, board: Board, config: VTAConfig, model: BoardModel) -> None:
-        super().__init__(NAME, port, config)
+    def __init__(self, name: str, port: Port, board: Board, config: VTAConfig, model: BoardModel) -> None:
+        super().__init__(name, port, config)
         assert self.bus_bytes is not None
         dram = board.system().dram
         assert dram is not None
@@ -122,10 +122,10 @@ class SimulatedBoard(RegisterDevice):
 
 
 def open_device(
-    config: VTAConfig, *, core: Mapping[str, Any] | None = None, memory: str = "link", divisor: int = LEAST_DIVISOR,
-    self_test: int = SELF_TEST_BYTES, mhz: float | None = None, memory_mhz: float | None = None, link: str = LINKS[0],
+    config: VTAConfig, name: str, place: str, *, core: Mapping[str, Any] | None = None, memory: str = "link",
+    divisor: int = LEAST_DIVISOR, self_test: int = SELF_TEST_BYTES, mhz: float | None = None, memory_mhz: float | None = None, link: str = LINKS[0],
 ) -> Device:
-    """The board with a core of a configuration; its options are those after `config`.
+    """The board called `place` with a core of a configuration; its options are those after `place`.
 
     core         fields of `vtakit.hw.params.CoreParams`: {"mul_passes": 4, "windows": False}; the defaults if absent
     memory       "link": all bytes go over the serial line; "chip": the host reads and writes the content of the simulated chip,
@@ -136,24 +136,29 @@ def open_device(
     link         "uart": the serial line; "usb": full-speed USB, for which `divisor` has no meaning
     """
     options = Options(memory=memory, divisor=divisor, self_test=self_test, mhz=mhz, memory_mhz=memory_mhz, link=link)
-    board = find_board(NAME.partition(":")[2]).clocked(mhz, memory_mhz)
+    board = find_board(place).clocked(mhz, memory_mhz)
     board.check_link(options.link)
     params = ShellParams(core=CoreParams.of(config, BUS_BITS, core), chip=board.chip, mhz=board.mhz, memory_mhz=board.memory_mhz)
     params = replace(params, test_bytes=min(self_test, params.memory_bytes))
     content = bytearray(params.memory_bytes)
-    model = BoardModel(board_library(params, divisor, link), board.chip, board.mhz, content, divisor, board.memory_mhz)
+    model = BoardModel(board_library(params, divisor, link, place), board.chip, board.mhz, content, divisor, board.memory_mhz)
     with ExitStack() as stack:
         stack.callback(model.close)
-        port = LinkPort(SimulatedSerial(model), NAME, progress=shown(NAME))
-        device = SimulatedBoard(port if options.memory == "link" else ChipPort(port, content), board, config, model)
+        port = LinkPort(SimulatedSerial(model), name, progress=shown(name))
+        device = SimulatedBoard(name, port if options.memory == "link" else ChipPort(port, content), board, config, model)
         stack.pop_all()
     return device
 
 
-def board_library(params: ShellParams, divisor: int, link: str = LINKS[0]) -> Library:
+def check_place(name: str, place: str) -> None:
+    """Raise `VtakitError` if there is no such board."""
+    find_board(place)
+
+
+def board_library(params: ShellParams, divisor: int, link: str = LINKS[0], board: str = PLACE) -> Library:
     """Return the library of a board, built now if it is not kept. Its Verilog is kept too, by the hash of all that decides it."""
     cfg = params.core.cfg
-    what = f"the model of board {NAME.partition(':')[2]} with block {cfg.block}, batch {cfg.batch}{' and USB' * (link == 'usb')}"
+    what = f"the model of board {board} with block {cfg.block}, batch {cfg.batch}{' and USB' * (link == 'usb')}"
     folder = cache_folder("verilog") / source_hash(params, divisor, link)[:32]
 
     if link == "usb":

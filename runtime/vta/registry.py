@@ -14,7 +14,7 @@ from vtakit.sim.api import ConfigLike, check_options, device_kind, unknown_devic
 # (config, name, place, **options), and `check_place(name, place)` raises early, before minutes of compiling, if nothing is there.
 DEVICES = {
     "fsim": "vtakit.runtime.vta.fsim", "cycle": "vtakit.runtime.vta.cycle", "rtl": "vtakit.runtime.vta.rtl",
-    "sim:ulx3s": "vtakit.runtime.vta.board", "board": "vtakit.runtime.vta.link.board",
+    "sim": "vtakit.runtime.vta.board", "board": "vtakit.runtime.vta.link.board",
     "uio": "vtakit.runtime.vta.mapped.uio_device", "pynq": "vtakit.runtime.vta.mapped.pynq_device",
     "original": "vtakit.runtime.vta.mapped.original_device",
 }

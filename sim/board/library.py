@@ -14,6 +14,7 @@ HARNESS = Path(__file__).with_name("harness.cpp")
 INTERFACE = Path(__file__).with_name("harness.h")
 _COUNTS = ("width", "banks", "rows", "columns", "refreshes")
 _TIMES = ("trcd", "trp", "tras", "tras_most", "trc", "trrd", "twr", "trfc", "refresh", "power_up")
+_IN_CLOCKS = ("trrd", "twr")  # of these, some datasheets name clocks at least
 _MODE_CLOCKS = 2  # tMRD of every SDR SDRAM
 
 
@@ -61,12 +62,14 @@ def period_of(mhz: float) -> int:
 
 def c_sdram(chip: Datasheet, mhz: float) -> CSdram:
     """Return a chip with a clock of `mhz` for the model that checks it; its times in picoseconds."""
-    latencies = dict(chip.latencies)
+    latencies, period = dict(chip.latencies), period_of(mhz)
+    times = {name: round(1000 * getattr(chip, name)) for name in _TIMES}
+    for name in _IN_CLOCKS:
+        times[name] = max(times[name], getattr(chip, f"{name}_clocks") * period)
     return CSdram(
-        period=period_of(mhz), tmrd_clocks=_MODE_CLOCKS,
+        period=period, tmrd_clocks=_MODE_CLOCKS,
         **{f"cas{clocks}": round(1000 * latencies.get(clocks, 0)) for clocks in (2, 3)},
-        **{name: int(getattr(chip, name)) for name in _COUNTS},
-        **{name: round(1000 * getattr(chip, name)) for name in _TIMES},
+        **{name: int(getattr(chip, name)) for name in _COUNTS}, **times,
     )
 
 

@@ -12,6 +12,7 @@
 
 #include "Vboard.h"
 #include "Vboard___024root.h"
+#include "recorded_pins.h"
 #include "sdram.h"
 #include "verilated.h"
 
@@ -53,6 +54,8 @@ struct bench_settings {
     uint8_t* wanted;     // the same size; both are filled here
     uint64_t size, seed, pattern, requests, write_percent, stall, pause, rests, max_cycles;
     const struct replayed* trace;
+    uint64_t* record;     // for the pins of each edge, or null: `recorded`
+    uint64_t record_most; // edges that it holds
 };
 
 struct bench_result {
@@ -163,6 +166,7 @@ void bench_run(const bench_settings* s, bench_result* result) {
         Sdram::Pins at{bool(pins.cke), bool(pins.cs_n), bool(pins.ras_n), bool(pins.cas_n), bool(pins.we_n), pins.ba, pins.a,
                        pins.dqm, pins.dq_o, bool(pins.dq_oe)};
         chip.clock(at);
+        if (cycle < s->record_most) s->record[cycle] = recorded(at);
         if (!chip.error().empty()) { error = chip.error(); break; }
         if (made == s->requests && reads.empty() && writes.empty()) break;
         // The next cycle.

