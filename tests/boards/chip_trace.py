@@ -42,7 +42,7 @@ def pins(command: str = "nop", bank: int = 0, address: int = 0, dqm: int = 0, da
 
 
 class Trace:
-    """A trace that grows; a WRITE's data follow it by themselves until another column command or PRECHARGE ends them."""
+    """A trace that grows; a WRITE's data follow it by themselves until another column command ends them."""
 
     def __init__(self, cas: int, rng: random.Random | None = None) -> None:
         """`rng` draws data and masks; without one nothing is masked."""
@@ -53,7 +53,7 @@ class Trace:
         """Give a command at the next edge."""
         if kind == "write":
             self._left = BURST
-        elif kind in ("read", "precharge"):
+        elif kind == "read":
             self._left = 0
         self._edge(kind, bank, address)
 
@@ -126,21 +126,28 @@ def random_trace(chip: Chip, mhz: float, seed: int, commands: int = 40) -> list[
     trace = Trace(timing.tcas, rng)
     trace.initialise()
     known = Known(trace)
-    near = (1, timing.trcd, timing.trp, timing.tras, timing.trc, timing.trrd, timing.twr, timing.trfc, BURST + timing.twr)
-    hasty = rng.random() < 0.6  # takes a clock less at times; others are mostly legal
+    near = (1, timing.trcd, timing.trp, timing.tras, timing.trrd, timing.trfc)
+    motifs = (  # distances that one command alone seldom meets
+        (("activate", timing.trfc), ("precharge", timing.tras), ("activate", timing.trc - timing.tras)),
+        (("activate", timing.trfc), ("precharge", timing.trc), ("activate", timing.trp)),
+        (("write", timing.trcd), ("precharge", BURST - 1 + timing.twr)),
+    )
+    hasty = rng.random() < 0.6  # takes a clock less at times; others are legal
     for _ in range(commands):
-        bank, distance = rng.randrange(4), rng.choice(near) + rng.choice((0, 0, 0, 1, 5))
-        if hasty and rng.random() < 0.15:
-            distance = max(1, distance - 1)
-        if not hasty:
-            distance += timing.trc + BURST
+        bank = rng.randrange(4)
         kind = rng.choice(("activate", "activate", "read", "write", "read", "write", "precharge", "refresh"))
-        edge = len(trace.edges) + distance - 1
-        if not known.may(kind, bank, edge):
-            continue
-        trace.at(distance, kind, bank, rng.randrange(2) if kind == "activate" else 8 * rng.randrange(4) if kind in ("read", "write")
-                 else 0)
-        known.did(kind, bank, edge)
+        for what, least in rng.choice((*motifs, *5 * [((kind, rng.choice(near)),)])):
+            distance = least + rng.choice((0, 0, 0, 1, 5))
+            if not hasty:
+                distance += timing.trc + BURST
+            elif rng.random() < 0.12:
+                distance = max(1, distance - 1)
+            edge = len(trace.edges) + distance - 1
+            if not known.may(what, bank, edge):
+                break
+            column = 8 * rng.randrange(4) if what in ("read", "write") else 0
+            trace.at(distance, what, bank, rng.randrange(2) if what == "activate" else column)
+            known.did(what, bank, edge)
     trace.wait(40)
     trace.command("precharge", 0, _ALL)
     trace.wait(40)
