@@ -1,5 +1,6 @@
 """Device "board:PORT": a pseudo-terminal is the serial port; behind it the link's model stands before the core in Verilator."""
 
+import errno
 import random
 import subprocess
 import sys
@@ -7,6 +8,7 @@ import time
 
 import numpy as np
 import pytest
+import serial
 from driver_support import ADD
 from integer_nets import Integers, inputs_of
 from model_support import vta_module
@@ -93,6 +95,26 @@ def test_something_else_at_the_port_is_one_sentence(answer, message):
 def test_a_device_that_is_not_there_is_one_sentence(device, message):
     with raises((DeviceError if "cannot" in message else VtakitError), message):
         connect(device, "tiny")
+
+
+def test_a_file_that_is_no_port_is_one_sentence(tmp_path):
+    file = tmp_path / "notes.txt"
+    file.write_text("no port")
+    for path in ("/dev/null", file, tmp_path):
+        with raises(DeviceError, f"device 'board:{path}' cannot be opened: {path} is no serial port; …"):
+            connect(f"board:{path}", "tiny")
+
+
+def test_a_port_of_another_group_says_which(tmp_path, monkeypatch):
+    """Tests may run as root, whom no port refuses."""
+    def refuse(*_: object, **__: object) -> None:
+        raise serial.SerialException(errno.EACCES, "could not open port")
+
+    port = tmp_path / "ttyUSB0"
+    port.write_text("")
+    monkeypatch.setattr(serial, "Serial", refuse)
+    with raises(DeviceError, f"device … cannot be opened: you may not use {port}: add your user to group '{port.group()}', and …"):
+        connect(f"board:{port}", "tiny")
 
 
 @pytest.mark.parametrize("baud", [0, 10**9])

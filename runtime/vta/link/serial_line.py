@@ -4,6 +4,7 @@ import errno
 import os
 import time
 from contextlib import suppress
+from pathlib import Path
 
 import serial
 from serial.tools import list_ports
@@ -31,7 +32,7 @@ class SerialTransport:
         try:
             self._port = serial.Serial(path, baud, timeout=_LOOK_S, write_timeout=_WRITE_S, exclusive=True)
         except (OSError, ValueError) as error:  # of which pyserial's own are kinds
-            raise DeviceError(f"device {name!r} cannot be opened: {_reason(error)}; {_listing()}") from None
+            raise DeviceError(f"device {name!r} cannot be opened: {_unopened(path, error)}; {_listing()}") from None
         # An FTDI chip keeps what it has for 16 ms unless it is told not to. pyserial can tell it on Linux only, and drivers of
         # other chips refuse: the link is slower there, and no less right.
         with suppress(AttributeError, NotImplementedError, OSError, ValueError):
@@ -83,6 +84,17 @@ def check_port(path: str, name: str) -> None:
 def patience_s(baud: int) -> float:
     """The time without a reply after which requests are sent again: twice what fits a board's buffer, and an adapter's delay."""
     return 0.2 + 2 * BUFFER_BYTES * 10 / baud
+
+
+def _unopened(path: str, error: Exception) -> str:
+    """Why a port could not be opened, and what would help."""
+    number = getattr(error, "errno", None)
+    if os.path.exists(path) and (number == errno.EISDIR or (number is None and isinstance(error, serial.SerialException))):
+        return f"{path} is no serial port"
+    if number == errno.EACCES:
+        with suppress(OSError, KeyError, NotImplementedError):
+            return f"you may not use {path}: add your user to group {Path(path).group()!r}, and log in again"
+    return _reason(error)
 
 
 def _reason(error: Exception) -> str:
