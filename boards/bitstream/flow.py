@@ -25,7 +25,7 @@ from vtakit.boards.known import find_board
 from vtakit.boards.link.usb import PACKAGES as USB_PACKAGES
 from vtakit.boards.link.usb import serial_device, stable_names
 from vtakit.boards.shell.crossing import MEMORY
-from vtakit.boards.shell.ecp5 import CLOCKS, USB_CLOCKS, Ecp5Board
+from vtakit.boards.shell.ecp5 import CLOCKS, USB_CLOCKS, Ecp5Board, check_design
 from vtakit.boards.synth.devices import RESOURCES, Device
 from vtakit.boards.synth.flow import too_large
 from vtakit.boards.synth.products import pack_products
@@ -83,7 +83,7 @@ class Build:
     def __init__(self, order: Order, root: Path) -> None:
         self.order = order
         self._board = find_board(order.target.design).clocked(order.mhz, order.memory_mhz)
-        self._board.check_link(order.link)
+        check_design(self._board, order.core, order.link)
         if order.link == "usb":
             serial_device()  # or a sentence that says what brings it
         check_yosys()

@@ -6,6 +6,7 @@ from math import ceil, floor
 from vtakit.base.errors import VtakitError, one_of
 from vtakit.hw.dram import Dram
 
+LEAST_CLOCKS = 2  # between commands to a bank: the controller learns a clock late what a bank needs
 MODE_CLOCKS = 2  # tMRD, from LOAD MODE REGISTER to the next command
 TURN_CLOCKS = 1  # between a read's data and a write's: nobody drives the bus
 
@@ -55,17 +56,18 @@ class Chip:
         return min(found)
 
     def timing(self, mhz: float, burst: int = 8) -> Dram:
-        """Return the chip behind a controller with a clock of `mhz`, which is the core's too.
+        """Return the chip behind the controller with a clock of `mhz`, which is the core's too.
 
         PRECHARGE waits for the last word of a read, so that it cuts none off. Refreshes are due a clock earlier than on average
         they must be: of `rows` in a row, the last may be late by so many clocks.
         """
+        least = {"trcd": LEAST_CLOCKS, "trp": LEAST_CLOCKS, "trrd": self.trrd_clocks, "twr": self.twr_clocks}
+        times = {name: max(least.get(name, 1), self.clocks(getattr(self, name), mhz))
+                 for name in ("trcd", "trp", "tras", "trc", "trrd", "twr", "trfc")}
         return Dram(
             kind="sdram", clock=1.0, width=self.width, banks=self.banks, rows=self.rows, columns=self.columns, burst=burst,
-            tcas=self.latency(mhz), tcwl=0, trcd=self.clocks(self.trcd, mhz), trp=self.clocks(self.trp, mhz),
-            tras=self.clocks(self.tras, mhz), trc=self.clocks(self.trc, mhz),
-            trrd=max(self.trrd_clocks, self.clocks(self.trrd, mhz)), tfaw=0, twr=max(self.twr_clocks, self.clocks(self.twr, mhz)), twtr=0, trtp=burst, trtw=TURN_CLOCKS, trfc=self.clocks(self.trfc, mhz),
-            trefi=floor(round(self.refresh / self.rows * mhz / 1000, 6)) - 1,
+            tcas=self.latency(mhz), tcwl=0, tfaw=0, twtr=0, trtp=burst, trtw=TURN_CLOCKS,
+            trefi=floor(round(self.refresh / self.rows * mhz / 1000, 6)) - 1, **times,
         )
 
 

@@ -5,6 +5,7 @@ from amaranth.lib import fifo, stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
 from vtakit.base.errors import VtakitError
+from vtakit.boards.memory.chips import LEAST_CLOCKS
 from vtakit.boards.memory.data_path import ReadPath, WritePath
 from vtakit.boards.memory.initialisation import Initialisation
 from vtakit.boards.memory.requests import Requests
@@ -114,7 +115,8 @@ def check(params: CoreParams, dram: Dram) -> None:
     """Raise VtakitError for a chip that the controller cannot serve."""
     unlike = {
         "kind": dram.kind == "sdram", "clock": dram.clock == 1, "policy": dram.policy == "open", "tcwl": dram.tcwl == 0,
-        "tfaw": dram.tfaw == 0, "tcmd": dram.tcmd == 1, "trcd": dram.trcd >= 2, "trp": dram.trp >= 2,
+        "tfaw": dram.tfaw == 0, "tcmd": dram.tcmd == 1, "trcd": dram.trcd >= LEAST_CLOCKS,
+        "trp": dram.trp >= LEAST_CLOCKS,
         "ahead": dram.ahead in (1, 2), "burst": 2 <= dram.burst <= 8, "banks": dram.banks >= 2,
         "width": dram.width <= params.bus_bits // 2,
     }

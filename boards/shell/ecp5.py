@@ -14,6 +14,7 @@ from vtakit.boards.known import Board
 from vtakit.boards.link.link import Link
 from vtakit.boards.link.uart import Uart, divisor_of
 from vtakit.boards.link.usb import USB, USB_IO, UsbSerial
+from vtakit.boards.memory.controller import check
 from vtakit.boards.shell.crossing import MEMORY
 from vtakit.boards.shell.pll import dividers, pll, usb_dividers, usb_pll
 from vtakit.boards.shell.shell import Shell, ShellParams
@@ -29,6 +30,20 @@ USB_CLOCKS = (USB, USB_IO)  # and of those of a link over USB, 12 and 48 MHz
 _NAMES = {"cke": "clk_en", "cs_n": "cs", "ras_n": "ras", "cas_n": "cas", "we_n": "we"}  # of the shell's pins, on the platform
 
 
+def check_design(board: Board, core: CoreParams, link: str = "uart") -> None:
+    """Raise `VtakitError` for what no design can have: a link, a clock, a rate of the serial line, or a chip.
+
+    All that is known before anything is elaborated is said here, since Amaranth warns of what was begun and left.
+    """
+    board.check_link(link)
+    dividers(board.oscillator_mhz, board.mhz, board.memory_mhz)
+    if link == "usb":
+        usb_dividers(board.oscillator_mhz)
+    else:
+        divisor_of(board.mhz * 1e6, board.baud)
+    check(core, ShellParams(core=core, chip=board.chip, mhz=board.mhz, memory_mhz=board.memory_mhz).dram)
+
+
 class Ecp5Board(Elaboratable):
     """A board's whole design, for a platform of amaranth-boards. The registers of the chip's pins are those of the I/O cells.
 
@@ -36,7 +51,7 @@ class Ecp5Board(Elaboratable):
     """
 
     def __init__(self, board: Board, core: CoreParams, link: str = "uart") -> None:
-        board.check_link(link)
+        check_design(board, core, link)
         self._board, self._link = board, link
         self._params = ShellParams(core=core, chip=board.chip, mhz=board.mhz, memory_mhz=board.memory_mhz)
 

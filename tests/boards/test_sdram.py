@@ -43,7 +43,7 @@ def test_the_named_system_is_the_chip_of_the_board():
 @pytest.mark.parametrize(("name", "mhz", "clocks"), [
     ("-75", 133, {"tcas": 3, "trcd": 3, "trp": 3, "tras": 6, "trc": 9, "trrd": 2, "twr": 2, "trfc": 9, "trefi": 1038}),
     ("-7E", 133, {"tcas": 2, "trcd": 2, "trp": 2, "tras": 5, "trc": 8, "trrd": 2, "twr": 2, "trfc": 9, "trefi": 1038}),
-    ("-75", 50, {"tcas": 2, "trcd": 1, "trp": 1, "tras": 3, "trc": 4, "trrd": 1, "twr": 1, "trfc": 4, "trefi": 389}),
+    ("-75", 50, {"tcas": 2, "trcd": 2, "trp": 2, "tras": 3, "trc": 4, "trrd": 1, "twr": 1, "trfc": 4, "trefi": 389}),
 ])
 def test_times_in_clocks(name, mhz, clocks):
     timing = find_chip(f"MT48LC16M16A2{name}").timing(mhz)
