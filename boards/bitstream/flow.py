@@ -6,7 +6,7 @@ import os
 import shutil
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from importlib import import_module
 from pathlib import Path
@@ -20,7 +20,7 @@ from vtakit.base.process import run_tool, run_tools
 from vtakit.base.writing import make_folder, write_bytes
 from vtakit.boards.bitstream.place_seed import FAILED, LOG
 from vtakit.boards.bitstream.report import BitstreamReport, Seed, margin_of, usage_by_block
-from vtakit.boards.bitstream.targets import TARGETS, Choice, Target
+from vtakit.boards.bitstream.targets import COUNTED, TARGETS, Choice, Target
 from vtakit.boards.known import find_board
 from vtakit.boards.link.usb import PACKAGES as USB_PACKAGES
 from vtakit.boards.link.usb import serial_device, stable_names
@@ -229,7 +229,10 @@ def refusal(target: Target, excess: str, usage: Mapping[str, Usage]) -> str:
     """The sentence for a core that does not fit, with the nearest that does."""
     cures = []
     if target.fits:
-        cures.append(f"{_best(target.fits)} fits")
+        cures.append(f"{target.fits[0]} fits")
+    near = nearest(target.device, usage)
+    if near is not None and all((near.config, near.core) != (each.config, each.core) for each in target.fits):
+        cures.append(f"the nearest whose cells fit is {near}, which has not been placed there")
     larger = [each.name for each in TARGETS.values()
               if each.design and each.name != target.name and _holds(each.device, usage)]
     if larger:
@@ -238,8 +241,13 @@ def refusal(target: Target, excess: str, usage: Mapping[str, Usage]) -> str:
     return f"the core does not fit {target.name}, whose {target.device.part} has too little: {excess}; {'; '.join(cures)}"
 
 
-def _best(fits: Sequence[Choice]) -> str:
-    return str(fits[0])
+def nearest(device: Device, usage: Mapping[str, Usage]) -> Choice | None:
+    """The largest of the cores that have been counted that a device holds and that is smaller than what is asked for."""
+    for choice, counts in COUNTED:
+        held = all(counts[name] <= device.capacity[name] for name in RESOURCES)
+        if held and any(counts[name] < usage[name].used for name in RESOURCES):
+            return choice
+    return None
 
 
 def _holds(device: Device, usage: Mapping[str, Usage]) -> bool:

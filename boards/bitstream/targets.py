@@ -72,6 +72,12 @@ _SMALL = Choice(config="tiny", mhz=60, core={
     "acc_copies": 1, "mul_passes": 4,
     **dict.fromkeys(("requantizes", "pad_values", "lookups", "windows", "pools", "counters"), False),
 })
+# Whole designs as yosys counts them, link by UART, the largest first: what a refusal offers. 2026-11-27.
+COUNTED = (
+    (Choice(config="blk8"), {"lut": 36632, "ff": 22474, "dsp": 106, "ram": 148}),
+    (Choice(config="tiny"), {"lut": 25543, "ff": 15521, "dsp": 38, "ram": 32}),
+    (replace(_SMALL, mhz=None), {"lut": 20261, "ff": 12139, "dsp": 21, "ram": 32}),
+)
 _ULX3S_SIZES = {"85f": "--85k", "45f": "--45k", "25f": "--25k", "12f": "--12k"}
 _SIMULATED = "shell, SDRAM and core in Verilator: device sim:{}"
 _DDR3 = "a controller for its DDR3 memory"

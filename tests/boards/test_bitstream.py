@@ -16,9 +16,9 @@ from support import raises
 
 from vtakit.base.errors import VtakitError
 from vtakit.boards.bitstream import flow
-from vtakit.boards.bitstream.flow import Build, Order, programmer
+from vtakit.boards.bitstream.flow import Build, Order, nearest, programmer
 from vtakit.boards.bitstream.report import BitstreamReport, usage_by_block
-from vtakit.boards.bitstream.targets import TARGETS, Choice, find_target
+from vtakit.boards.bitstream.targets import COUNTED, TARGETS, Choice, find_target
 from vtakit.boards.known import BOARDS
 from vtakit.boards.link.uart import Uart
 from vtakit.boards.shell.pll import dividers
@@ -166,7 +166,30 @@ def test_a_core_that_does_not_fit_is_refused_with_what_would(build, monkeypatch)
     usage = {name: Usage(100, 1) for name in ("lut", "ff", "dsp", "ram")}
     small = replace(TARGETS["ulx3s-25f"], fits=(Choice(config="tiny", core={"counters": False, "mul_passes": 4}),))
     said = flow.refusal(small, "100 DSP of 28", usage)
-    assert "--config tiny --mul-passes 4 --without counters fits; this core fits ulx3s-85f; " in said
+    assert "--config tiny --mul-passes 4 --without counters fits; the nearest whose cells fit is --config tiny --acc-copies 1 " in said
+    assert "; this core fits ulx3s-85f; " in said
+
+
+@pytest.mark.parametrize(("board", "asked", "near"), [
+    ("ulx3s-85f", (90_000, 40_000, 200, 100), "blk8"), ("ulx3s-45f", (36_632, 22_474, 106, 148), "tiny"),
+    ("icepi-zero", (25_543, 15_521, 38, 32), "tiny --acc-copies 1"), ("icepi-zero", (20_000, 12_000, 20, 30), None)])
+def test_the_nearest_core_is_the_largest_that_a_board_holds(board, asked, near):
+    """Of those that yosys has counted, and smaller in something than what is asked for."""
+    names = ("lut", "ff", "dsp", "ram")
+    usage = {name: Usage(count, 1) for name, count in zip(names, asked, strict=True)}
+    found = nearest(TARGETS[board].device, usage)
+    assert (found is None) == (near is None)
+    assert near is None or str(found).startswith(f"--config {near}")
+
+
+def test_counts_of_cores_are_those_of_the_bitstreams():
+    """Within a hundredth: hw/ moves on between the two."""
+    kept = json.loads((ROOT / "benchmarks" / "bitstreams.json").read_text())
+    for choice, counts in COUNTED:
+        for run in kept.values():
+            report = BitstreamReport.from_dict(run["report"])
+            if (report.config, report.core, report.link) == (NAMED[choice.config].to_dict(), dict(choice.core), "uart"):
+                assert counts == pytest.approx({name: use.used for name, use in report.usage.items()}, rel=0.01)
 
 
 def test_cells_count_for_the_block_that_their_names_say():
