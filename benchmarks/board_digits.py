@@ -2,8 +2,8 @@
 
     python benchmarks/board_digits.py [--board ulx3s] [--config blk8] [--link usb] [--images 2]
 
-The network is trained and quantized as examples/digits does it, runs one image at a time, and its results are compared byte by byte
-with those of the same integer model in NumPy.
+The network is trained and quantized as examples/digits does it, runs one image at a time, and its results are compared byte by
+byte with those of the same integer model in NumPy.
 """
 
 import argparse

@@ -7,6 +7,7 @@ from vtakit.base.errors import VtakitError, one_of
 from vtakit.boards.memory.chips import Chip, find_chip
 from vtakit.hw.system import System
 
+BAUD = 3_000_000  # of the serial line of most boards
 LINKS = ("uart", "usb")  # ways of a link's bytes: a serial line, and full-speed USB
 _LATENCY = 6  # cycles, of the port: registers at the pins and to the port
 _OUTSTANDING = 8  # bursts of each direction, as `vtakit.boards.memory.controller` has them
@@ -61,9 +62,9 @@ class Board:
 
 BOARDS = {board.name: board for board in (
     Board(name="ulx3s", part="Lattice ECP5 LFE5U-85F", chip=find_chip("MT48LC16M16A2-75"), oscillator_mhz=25, mhz=80,
-          baud=3_000_000, links=LINKS),
+          baud=BAUD, links=LINKS),
     Board(name="icepi-zero", part="Lattice ECP5 LFE5U-25F", chip=find_chip("W9825G6KH-6"), oscillator_mhz=50, mhz=60,
-          baud=3_000_000),
+          baud=BAUD),
     # The serial line ends in a microcontroller, of which no faster rate is documented.
     Board(name="icesugar-pro", part="Lattice ECP5 LFE5U-25F", chip=find_chip("IS42S16160B-7"), oscillator_mhz=25, mhz=60,
           baud=115_200, port="/dev/ttyACM0"),

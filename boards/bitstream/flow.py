@@ -18,7 +18,7 @@ import vtakit
 from vtakit.base.errors import VtakitError
 from vtakit.base.process import run_tool, run_tools
 from vtakit.base.writing import make_folder, write_bytes
-from vtakit.boards.bitstream.place_seed import FAILED, LOG
+from vtakit.boards.bitstream.place_seed import FAILED, LOG, cut_off
 from vtakit.boards.bitstream.report import BitstreamReport, Seed, margin_of, usage_by_block
 from vtakit.boards.bitstream.targets import COUNTED, TARGETS, Choice, Target
 from vtakit.boards.known import find_board
@@ -165,6 +165,8 @@ class Build:
         device = self.order.target.device
         script = _SCRIPT.format(synthesis=device.synthesis.replace("-top pins", f"-top {_TOP}"))
         run_yosys(script, self.folder, limit_seconds=self.order.limit_seconds, hint=_LONGER)
+        if trouble := cut_off(self.folder):
+            raise VtakitError(f"yosys left no whole netlist: {trouble}")
         packed, saved = pack_products((self.folder / "netlist.json").read_text(), _TOP)
         write_bytes(self.folder / "packed.json", packed.encode(), "the netlist")
         counts = json.loads((self.folder / "stat.json").read_text())["modules"][f"\\{_TOP}"]["num_cells_by_type"]

@@ -79,6 +79,7 @@ COUNTED = (
     (replace(_SMALL, mhz=None), {"lut": 20261, "ff": 12139, "dsp": 21, "ram": 32}),
 )
 _ULX3S_SIZES = {"85f": "--85k", "45f": "--45k", "25f": "--25k", "12f": "--12k"}
+_BUILT = "placed, routed and packed: a small core at 60 MHz, 2026-11-27"
 _SIMULATED = "shell, SDRAM and core in Verilator: device sim:{}"
 _DDR3 = "a controller for its DDR3 memory"
 TARGETS = {target.name: target for target in (
@@ -87,7 +88,7 @@ TARGETS = {target.name: target for target in (
             name=f"ulx3s-{size}", title=f"Radiona ULX3S with an LFE5U-{size.upper()}",
             platform=f"amaranth_boards.ulx3s:ULX3S_{size.upper()}_Platform", device=_part(size, "CABGA381", place), speed="6",
             design="ulx3s", fits=(_SMALL,) if size == "85f" else (),
-            built="placed, routed and packed: a small core at 60 MHz, 2026-11-27" if size == "85f" else "",
+            built=f"{_BUILT}, with a serial line and with USB" if size == "85f" else "",
             simulated=_SIMULATED.format("ulx3s"),
             programs=(("openFPGALoader", "--board", "ulx3s"), ("fujprog",)),
         )
@@ -101,7 +102,7 @@ TARGETS = {target.name: target for target in (
     Target(
         name="icesugar-pro", title="Muse Lab iCESugar-pro with an LFE5U-25F",
         platform="amaranth_boards.icesugar_pro:ICESugarProPlatform", device=_part("25f", "CABGA256", "--25k"), speed="6",
-        design="icesugar-pro", simulated=_SIMULATED.format("icesugar-pro"),
+        design="icesugar-pro", fits=(_SMALL,), built=_BUILT, simulated=_SIMULATED.format("icesugar-pro"),
         programs=(("ecpdap", "program"), ("openFPGALoader", "--cable", "cmsisdap")),
     ),
     Target(

@@ -5,8 +5,8 @@ from amaranth.lib import cdc, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from vtakit.base.errors import VtakitError
+from vtakit.boards.known import BAUD
 
-BAUD = 3_000_000
 _LEAST_DIVISOR = 4  # below it the middle of a bit is no longer inside it
 _MOST_ERROR = 0.02  # of the rate: the last of ten bits is still met in its middle half
 

@@ -61,13 +61,15 @@ class Chip:
         PRECHARGE waits for the last word of a read, so that it cuts none off. Refreshes are due a clock earlier than on average
         they must be: of `rows` in a row, the last may be late by so many clocks.
         """
-        least = {"trcd": LEAST_CLOCKS, "trp": LEAST_CLOCKS, "trrd": self.trrd_clocks, "twr": self.twr_clocks}
-        times = {name: max(least.get(name, 1), self.clocks(getattr(self, name), mhz))
-                 for name in ("trcd", "trp", "tras", "trc", "trrd", "twr", "trfc")}
+        def clocks(name: str, least: int = 1) -> int:
+            return max(least, self.clocks(getattr(self, name), mhz))
+
         return Dram(
             kind="sdram", clock=1.0, width=self.width, banks=self.banks, rows=self.rows, columns=self.columns, burst=burst,
-            tcas=self.latency(mhz), tcwl=0, tfaw=0, twtr=0, trtp=burst, trtw=TURN_CLOCKS,
-            trefi=floor(round(self.refresh / self.rows * mhz / 1000, 6)) - 1, **times,
+            tcas=self.latency(mhz), tcwl=0, trcd=clocks("trcd", LEAST_CLOCKS), trp=clocks("trp", LEAST_CLOCKS),
+            tras=clocks("tras"), trc=clocks("trc"), trrd=clocks("trrd", self.trrd_clocks), tfaw=0,
+            twr=clocks("twr", self.twr_clocks), twtr=0, trtp=burst, trtw=TURN_CLOCKS, trfc=clocks("trfc"),
+            trefi=floor(round(self.refresh / self.rows * mhz / 1000, 6)) - 1,
         )
 
 

@@ -1,6 +1,7 @@
 """The ECP5 of a board with SDRAM: shell, link, clocks and pins. No board has run it yet.
 
-A board is data: its `Board` (oscillator, chip, links), and the pins of its platform in amaranth-boards, whose names are the same on all.
+A board is data: its `Board` (oscillator, chip, links), and the pins of its platform in amaranth-boards, whose names are the same
+on all.
 """
 
 from typing import Any

@@ -140,11 +140,13 @@ def add_board(parser: argparse.ArgumentParser) -> None:
                         "link, or chip: the simulated chip's content is read and written directly, which takes no "
                         "time; of devices uio and original: the file of the buffer, such as /dev/udmabuf0")
     parser.add_argument("--link", metavar="LINK", help="of devices sim:BOARD: uart (default), the board's serial line, or usb")
+    parser.add_argument("--baud", type=number, metavar="RATE", help="of device board: bits a second, as the bitstream was built "
+                        "for (3000000)")
 
 
 def board_options(args: argparse.Namespace) -> dict[str, Any]:
     """Return the options that `add_board` says, if any."""
-    return {name: value for name in ("memory", "link") if (value := getattr(args, name, None)) is not None}
+    return {name: value for name in ("memory", "link", "baud") if (value := getattr(args, name, None)) is not None}
 
 
 def bus_bytes_of(options: Mapping[str, Any]) -> float:

@@ -22,7 +22,7 @@ from vtakit.base.errors import VtakitError, needs
 from vtakit.base.process import run_tool
 from vtakit.base.text import counted
 from vtakit.base.writing import write_bytes
-from vtakit.boards.known import LINKS
+from vtakit.boards.known import BAUD, LINKS, find_board
 from vtakit.hw.isa.config import load_config
 from vtakit.runtime.commands._arguments import add_config, add_core, check_outputs, core_of, number
 from vtakit.runtime.terminal import console, progress, say
@@ -93,12 +93,14 @@ def run(args: argparse.Namespace) -> int:
     size = f"{len(data) / 1e6:.1f} MB"
     say(f"{args.output}: {size}; no board has run a bitstream of this kit yet")
     line = [*command, str(args.output)]
+    board = find_board(target.design)
+    port = "/dev/ttyACM0" if args.link == "usb" else board.port
+    rate = f" --baud {board.baud}" if args.link != "usb" and board.baud != BAUD else ""
     if args.program:
-        port = "/dev/ttyACM0" if args.link == "usb" else "/dev/ttyUSB0"
         run_tool(line, limit_seconds=_PROGRAM_SECONDS)
-        say(f"loaded with {command[0]}; then: vtakit run MODEL --target vta --device board:{port}")
+        say(f"loaded with {command[0]}; then: vtakit run MODEL --target vta --device board:{port}{rate}")
     else:
-        say(f"load it with: {' '.join(line)}")
+        say(f"load it with: {' '.join(line)}; then: vtakit run MODEL --target vta --device board:{port}{rate}")
     return 0
 
 

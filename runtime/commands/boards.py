@@ -31,7 +31,7 @@ def run(args: argparse.Namespace) -> int:
         if board is None:
             table.add_row(target.name, what, f"not yet: needs {target.missing}", "no", "no", "no", "-")
             continue
-        memory = f"SDRAM {board.chip.name}, {board.mhz:g} MHz; UART, {board.baud / 1e6:g} Mbaud"
+        memory = f"SDRAM {board.chip.name}, {board.mhz:g} MHz; UART, {board.baud:,} baud"
         if "usb" in board.links:
             memory += ", or full-speed USB (--link usb)"
         table.add_row(target.name, what, memory, target.built or "no", target.simulated or "no", target.hardware or "no",

@@ -123,7 +123,8 @@ class SimulatedBoard(RegisterDevice):
 
 def open_device(
     config: VTAConfig, name: str, place: str, *, core: Mapping[str, Any] | None = None, memory: str = "link",
-    divisor: int = LEAST_DIVISOR, self_test: int = SELF_TEST_BYTES, mhz: float | None = None, memory_mhz: float | None = None, link: str = LINKS[0],
+    divisor: int = LEAST_DIVISOR, self_test: int = SELF_TEST_BYTES, mhz: float | None = None, memory_mhz: float | None = None,
+    link: str = LINKS[0],
 ) -> Device:
     """The board called `place` with a core of a configuration; its options are those after `place`.
 
@@ -141,7 +142,8 @@ def open_device(
     params = ShellParams(core=CoreParams.of(config, BUS_BITS, core), chip=board.chip, mhz=board.mhz, memory_mhz=board.memory_mhz)
     params = replace(params, test_bytes=min(self_test, params.memory_bytes))
     content = bytearray(params.memory_bytes)
-    model = BoardModel(board_library(params, divisor, link, place), board.chip, board.mhz, content, divisor, board.memory_mhz)
+    library_of = board_library(params, divisor, link, place)
+    model = BoardModel(library_of, board.chip, board.mhz, content, divisor, board.memory_mhz)
     with ExitStack() as stack:
         stack.callback(model.close)
         port = LinkPort(SimulatedSerial(model), name, progress=shown(name))

@@ -47,7 +47,7 @@ def model(tmp_path_factory):
 
 
 class QuickBus(CoreBus):
-    """A board whose programs have ended when their state is asked for: a look at the RTL's registers lets few of its cycles pass."""
+    """A board whose programs have ended when their state is asked for: a look at the RTL lets few of its cycles pass."""
 
     def __init__(self, core) -> None:
         super().__init__(core)
@@ -154,7 +154,8 @@ def on_terminal(model, board):
     ours, theirs = pty.openpty()
     words = ["run", str(model / "wide.vtak"), "--input", str(model / "in.npz"), "--output", str(model / "got.npz")]
     child = subprocess.Popen([sys.executable, "-m", "vtakit.runtime", *words, "--device", f"board:{board.path}"], stderr=theirs,
-                             stdout=subprocess.DEVNULL, start_new_session=True, env=os.environ | {"TERM": "xterm", "COLUMNS": "150"})
+                             stdout=subprocess.DEVNULL, start_new_session=True,
+                             env=os.environ | {"TERM": "xterm", "COLUMNS": "150"})
     os.close(theirs)
     return child, ours
 

@@ -113,7 +113,7 @@ def test_a_port_of_another_group_says_which(tmp_path, monkeypatch):
     port = tmp_path / "ttyUSB0"
     port.write_text("")
     monkeypatch.setattr(serial, "Serial", refuse)
-    with raises(DeviceError, f"device … cannot be opened: you may not use {port}: add your user to group '{port.group()}', and …"):
+    with raises(DeviceError, f"device … cannot be opened: you may not use {port}: add your user to group '{port.group()}', …"):
         connect(f"board:{port}", "tiny")
 
 
@@ -133,3 +133,5 @@ def test_vtakit_run_without_a_board_ends_with_one_sentence_and_status_2(tmp_path
     said = capsys.readouterr().err
     assert said.startswith("vtakit run: device 'board:/dev/ttyNone' cannot be opened: there is no /dev/ttyNone; ")
     assert said.count("\n") == 1
+    assert main(["run", "small.vtak", "--input", "in.npz", "--device", "board:/dev/null", "--baud", "300"]) == 2
+    assert capsys.readouterr().err == "vtakit run: baud must be from 9600 to 12000000, not 300\n"

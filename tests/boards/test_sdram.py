@@ -190,6 +190,7 @@ def test_words_that_are_taken_a_clock_early_are_noticed(monkeypatch):
 @pytest.mark.slow
 @pytest.mark.parametrize(("chip", "mhz", "burst", "bus_bits"), [
     ("MT48LC16M16A2-75", 133, 4, 64), ("MT48LC16M16A2-7E", 133, 2, 128), ("MT48LC16M16A2-75", 100, 8, 256),
+    ("W9825G6KH-6", 60, 8, 64), ("IS42S16160B-7", 60, 8, 64),
 ])
 def test_other_clocks_bursts_and_buses(chip, mhz, burst, bus_bits):
     found = find_chip(chip)

@@ -89,6 +89,17 @@ def test_the_memory_may_have_a_clock_of_its_own(mhz, memory_mhz):
 
 
 @RTL
+@pytest.mark.slow
+def test_another_board_runs_programs_with_its_own_chip():
+    """Bytes as on fsim; cycles as of the board's system, within a hundredth. The chip checks its own datasheet."""
+    name = "icepi-zero"
+    board = find_board(name)
+    with connect(f"sim:{name}", TINY) as there, connect("cycle", TINY, memory_bytes=32 << 20, system=board.system()) as model:
+        assert there.device.port.read_register(BOARD_REGISTERS["clock_khz"]) == 1000 * board.mhz
+        compare(there, model, SHAPES, seed=7)
+
+
+@RTL
 def test_the_host_uses_memory_while_a_program_runs():
     """The driver would refuse it; the arbiter serves both."""
     rng = np.random.default_rng(6)

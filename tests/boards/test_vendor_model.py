@@ -1,7 +1,7 @@
 """The checking chip beside a vendor's Verilog model of it: the same words, and the same judgement of wrong distances.
 
-The model is none of this project's. VTAKIT_SDRAM_MODEL is the path of Micron's mt48lc16m16a2.v, speed grade -7E, as its readers get
-it from Micron; without it, or without Icarus Verilog, the tests of this page that need it are left out.
+The model is none of this project's. VTAKIT_SDRAM_MODEL is the path of Micron's mt48lc16m16a2.v, speed grade -7E; without it, or
+without Icarus Verilog, the tests that need it are left out.
 """
 
 import os
@@ -18,7 +18,7 @@ from controller_bench import usual
 from vtakit.boards.memory.chips import find_chip
 
 MODEL = os.environ.get("VTAKIT_SDRAM_MODEL", "")
-VENDOR = pytest.mark.skipif(not MODEL or which("iverilog") is None, reason="needs VTAKIT_SDRAM_MODEL, a vendor's model, and iverilog")
+VENDOR = pytest.mark.skipif(not MODEL or which("iverilog") is None, reason="needs VTAKIT_SDRAM_MODEL and iverilog")
 NAME, MHZ, NS = "MT48LC16M16A2-7E", 125, 8
 CHIP = replace(find_chip(NAME), power_up=0)  # the vendor's model does not check it, and a trace is short without it
 TIMING = CHIP.timing(MHZ)
@@ -26,7 +26,8 @@ ALL = 1 << 10
 MISTAKES = {  # of which each model says the second and the third
     "read too soon": ("tRCD", "tRCD"), "write too soon": ("tRCD", "tRCD"), "activate after precharge": ("tRP", "tRP"),
     "refresh after precharge": ("tRP", "tRP"), "precharge after activate": ("tRAS", "tRAS"), "activate again": ("tRC", "tRC"),
-    "activate another bank": ("tRRD", "tRRD"), "precharge after write": ("tWR", "tWR"), "activate after refresh": ("tRFC", "tRFC"),
+    "activate another bank": ("tRRD", "tRRD"), "precharge after write": ("tWR", "tWR"),
+    "activate after refresh": ("tRFC", "tRFC"),
     "refresh after refresh": ("tRFC", "tRFC"), "activate after mode": ("tMRD", "tMRD"), "read of a closed bank": (
         "READ of bank 2, which has no open row", "not Activated for Read"), "write of a closed bank": (
         "WRITE of bank 2, which has no open row", "not Activated for Write"), "activate of an open bank": (

@@ -2,11 +2,12 @@
 
 from contextlib import ExitStack
 
+from vtakit.boards.known import BAUD
 from vtakit.hw.isa.config import VTAConfig
 from vtakit.runtime.vta.device import Device
 from vtakit.runtime.vta.link.port import LinkPort
 from vtakit.runtime.vta.link.progress import shown
-from vtakit.runtime.vta.link.serial_line import BAUD, SerialTransport, check_port, patience_s
+from vtakit.runtime.vta.link.serial_line import SerialTransport, check_port, patience_s
 from vtakit.runtime.vta.registers import RegisterDevice
 from vtakit.sim.api import integer, keywords
 from vtakit.sim.faults import DeviceError

@@ -9,10 +9,10 @@ from pathlib import Path
 import serial
 from serial.tools import list_ports
 
+from vtakit.boards.known import BAUD
 from vtakit.boards.link.protocol import BUFFER_BYTES
 from vtakit.sim.faults import DeviceError
 
-BAUD = 3_000_000
 _LOOK_S = 0.02  # of a read of the port, between looks at the clock
 _WRITE_S = 2.0  # for the operating system to take what is sent
 _MOST_LISTED = 8
