@@ -21,6 +21,7 @@ from vtakit.hw.isa.config import NAMED
 from vtakit.runtime.module import Module
 from vtakit.runtime.vta import connect
 from vtakit.runtime.vta.board import SimulatedBoard
+from vtakit.runtime.vta.link.port import LinkPort
 
 EXAMPLE = Path(__file__).parents[1] / "examples" / "digits"
 
@@ -53,6 +54,7 @@ def main() -> None:
     begin = time.monotonic()
     with connect(f"sim:{args.board}", args.config, link=args.link) as board:
         assert isinstance(board.device, SimulatedBoard)
+        assert isinstance(board.device.port, LinkPort)
         port, model = board.device.port, board.device.model
         print(f"sim:{args.board}, link {args.link}, {args.config}: built and tested itself in {time.monotonic() - begin:.0f} s",
               flush=True)
