@@ -81,11 +81,11 @@ CHIPS = {chip.name: chip for chip in (
     Chip(name="MT48LC16M16A2-7E", width=16, banks=4, rows=8192, columns=512, latencies=((2, 7.5), (3, 7.0)),
          trcd=15, trp=15, tras=37, tras_most=120_000, trc=60, trrd=14, twr=14, trfc=66, refresh=64e6, power_up=100_000,
          refreshes=2),
-    # ISSI, 256 Mb, speed grade -7.
+    # ISSI, 256 Mb, speed grade -7. To be compared with its datasheet before a board is made: these are the slowest of its kind.
     Chip(name="IS42S16160B-7", width=16, banks=4, rows=8192, columns=512, latencies=((2, 10.0), (3, 7.0)),
          trcd=20, trp=20, tras=45, tras_most=120_000, trc=70, trrd=14, twr=14, trfc=70, refresh=64e6, power_up=200_000,
          refreshes=8, twr_clocks=2),
-    # Winbond, 256 Mb, speed grade -6.
+    # Winbond, 256 Mb, speed grade -6: those of its predecessor W9825G6JH, revision A04, section 9.5.
     Chip(name="W9825G6KH-6", width=16, banks=4, rows=8192, columns=512, latencies=((2, 7.5), (3, 6.0)),
          trcd=15, trp=15, tras=42, tras_most=100_000, trc=60, trrd=12, twr=12, trfc=60, refresh=64e6, power_up=200_000,
          refreshes=8, trrd_clocks=2, twr_clocks=2),
