@@ -1,9 +1,9 @@
-"""Registers between blocks: a register slice, and a queue that ends in one."""
+"""Registers between blocks: a register slice, a queue that ends in one, and a FIFO whose oldest entry stands in one."""
 
 from typing import Any
 
-from amaranth.hdl import Module, Shape, Signal
-from amaranth.lib import fifo, stream, wiring
+from amaranth.hdl import Module, Mux, Shape, Signal
+from amaranth.lib import fifo, memory, stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
 
@@ -67,4 +67,45 @@ class Queue(wiring.Component):
             out.i.valid.eq(inner.r_rdy), out.i.payload.eq(inner.r_data), inner.r_en.eq(out.i.ready),
         ]
         m.d.sync += has_room.eq(inner.level < self._depth)
+        return m
+
+
+class HeadFIFO(wiring.Component):
+    """As `amaranth.lib.fifo.SyncFIFO` in every cycle, but its oldest entry comes from a register, early in a cycle.
+
+    Members
+    -------
+    w_en, w_data : ``In``, w_rdy : ``Out``    an entry goes in if there is room
+    r_en : ``In``, r_data, r_rdy : ``Out``    the oldest entry, and whether there is one; it goes
+    level : ``Out``                           entries that are there
+    """
+
+    def __init__(self, *, width: int, depth: int) -> None:
+        self._depth = depth
+        super().__init__({
+            "w_en": In(1), "w_data": In(width), "w_rdy": Out(1), "r_en": In(1), "r_data": Out(width), "r_rdy": Out(1),
+            "level": Out(range(depth + 1)),
+        })
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        places = max(2, 1 << (self._depth - 1).bit_length())
+        m.submodules.storage = storage = memory.Memory(shape=len(self.w_data), depth=places, init=[])
+        write, read = storage.write_port(), storage.read_port(domain="comb")
+        # Each entry has a place, the oldest one too: so where one goes does not depend on what leaves.
+        last, second = Signal(range(places)), Signal(range(places), init=1)  # places of what comes, and behind the oldest entry
+        head = Signal.like(self.r_data, name="head", reset_less=True)
+        comes, goes = Signal(), Signal()
+        m.d.comb += [
+            comes.eq(self.w_en & self.w_rdy), goes.eq(self.r_en & self.r_rdy),
+            self.w_rdy.eq(self.level != self._depth), self.r_rdy.eq(self.level != 0), self.r_data.eq(head),
+            write.addr.eq(last), write.data.eq(self.w_data), write.en.eq(comes), read.addr.eq(second),
+        ]
+        with m.If(goes | (self.level == 0)):
+            m.d.sync += head.eq(Mux(self.level <= 1, self.w_data, read.data))
+        with m.If(comes):
+            m.d.sync += last.eq(last + 1)
+        with m.If(goes):
+            m.d.sync += second.eq(second + 1)
+        m.d.sync += self.level.eq(self.level + comes - goes)
         return m

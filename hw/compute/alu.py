@@ -13,6 +13,7 @@ from vtakit.hw.isa.exhaustive import covers, for_each
 from vtakit.hw.isa.insns import ALU, AluOp
 
 IMM_BITS = ALU.width("imm")
+FINE_BITS = 2  # of a shift, in the second of its two cycles; accumulators have at least twice as many
 DSP_BITS = 16  # numbers without a sign that one DSP block multiplies; accumulators have at most twice as many
 
 
@@ -21,7 +22,7 @@ class Result(Enum):
 
     COMPARED = "the lesser of the two operands, or the greater"
     SUM = "the adder"
-    SHIFTED = "the shifter, which takes a cycle alone"
+    SHIFTED = "the shifter, whose most part takes a cycle"
     PRODUCT = "DSP blocks, with operands of their own"
 
 
@@ -75,7 +76,7 @@ class Alu(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         m, bits, b_bits = Module(), self._cfg.acc_bits, operand_bits(self._cfg)
         covers(Result, (Result.PRODUCT, Result.SHIFTED, Result.SUM, Result.COMPARED), f"{__name__}.Alu")  # has logic below
-        # Each kind of result has registers of its own and they are chosen between behind those, since a shifter alone takes a
+        # Each kind of result has registers of its own and they are chosen between behind those, since most of a shifter takes a
         # cycle; so what they are chosen by is a cycle late too.
         chosen = Signal.like(self.chosen, name="chosen_before")
         with m.If(self.runs):
@@ -83,7 +84,8 @@ class Alu(wiring.Component):
         products = self._products(m)
         for lane in range(len(self.a) // bits):
             a, b = Signal(signed(bits), name=f"a{lane}"), Signal(signed(b_bits), name=f"b{lane}")
-            shifted, other = (Signal(bits, name=f"{name}{lane}", reset_less=True) for name in ("shifted", "other"))
+            other = Signal(bits, name=f"other{lane}", reset_less=True)
+            shifted = self._shifted(m, a, b, lane)
             m.d.comb += [
                 a.eq(self.a.word_select(lane, bits)), b.eq(self.b.word_select(lane, b_bits)),
                 self.result.word_select(lane, bits).eq(
@@ -91,7 +93,6 @@ class Alu(wiring.Component):
                 ),
             ]
             with m.If(self.runs):
-                m.d.sync += shifted.eq(self._shifted(m, a, b, lane))
                 with m.If(is_from(self.chosen, Result.SUM)):
                     m.d.sync += other.eq(a + b)
                 with m.Else():
@@ -132,9 +133,10 @@ class Alu(wiring.Component):
         return Cat(low[:half], (low[half:] + sum(others))[: bits - half]) if others else low
 
     def _shifted(self, m: Module, a: Signal, b: Signal, lane: int) -> Value:
-        """a >> b, or a << -b for negative b, by one shifter to the right.
+        """a >> b, or a << -b for negative b, a cycle later, by one shifter to the right.
 
-        A left shift by n takes the low half of (a, 0) >> (width - n), and the low bits of b = -n are just width - n.
+        A left shift by n takes the low half of (a, 0) >> (width - n), and the low bits of b = -n are just width - n. The last
+        `FINE_BITS` of the shift come behind the register: a shifter whole is the slowest path of the core.
         """
         bits = len(a)
         log2 = bits.bit_length() - 1
@@ -145,4 +147,12 @@ class Alu(wiring.Component):
             left.eq(b[-1]), fill.eq(~left & a[-1]), far.eq(Mux(left, ~upper.all(), upper.any())),  # far: by the width or more
             high.eq(Mux(left, a, Mux(fill, ones, 0))), wide.eq(Cat(Mux(left, 0, a), high)),
         ]
-        return Mux(far, Mux(fill, ones, 0), (wide >> b[:log2])[:bits])
+        part = Signal(bits + (1 << FINE_BITS) - 1, name=f"part{lane}", reset_less=True)
+        rest, shifted = Signal(FINE_BITS, name=f"rest{lane}", reset_less=True), Signal(bits, name=f"shifted{lane}")
+        with m.If(self.runs):
+            m.d.sync += [
+                part.eq(Mux(far, fill.replicate(len(part)), wide >> Cat(Const(0, FINE_BITS), b[FINE_BITS:log2]))),
+                rest.eq(b[:FINE_BITS]),
+            ]
+        m.d.comb += shifted.eq(part >> rest)
+        return shifted

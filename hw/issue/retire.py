@@ -1,10 +1,11 @@
 """In-order retirement: a stage's instructions finish in the order in which they were started, and only then give their tokens."""
 
 from amaranth.hdl import Array, Module, Signal
-from amaranth.lib import data, fifo, stream, wiring
+from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from vtakit.hw.interfaces import INDEX_BITS
+from vtakit.hw.pipeline import HeadFIFO
 from vtakit.hw.timing import INSNS_STARTED
 
 
@@ -33,7 +34,7 @@ class Retire(wiring.Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        m.submodules.queue = queue = fifo.SyncFIFO(width=entry(self._units).size, depth=INSNS_STARTED)
+        m.submodules.queue = queue = HeadFIFO(width=entry(self._units).size, depth=INSNS_STARTED)
         oldest = data.View(entry(self._units), queue.r_data)
         finished = [Signal(range(INSNS_STARTED + 1), name=f"finished{n}") for n in range(self._units)]
         ready = Array([Signal(init=1, name="nothing"), *(count != 0 for count in finished)])[oldest.unit]

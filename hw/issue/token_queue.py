@@ -28,15 +28,20 @@ class TokenQueue(wiring.Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        count = Signal(range(self._depth + 1))
-        any_there = Signal()  # count is not 0
+        # What comes and goes is known late in a cycle, so it is counted in the next: the count is that of the cycle before.
+        count, came, went = Signal(range(self._depth + 1)), Signal(), Signal()
+        any_there = Signal()
         taken = self.pop.valid & self.pop.ready
-        loses = Signal()
+        full, more, loses = Signal(), Signal(), Signal()  # now: no room, more than one
         m.d.comb += [
-            self.pop.valid.eq(any_there), self.empty.eq(~any_there), loses.eq(self.push & ~taken & (count == self._depth)),
+            full.eq(Mux(came, count == self._depth - 1, ~went & (count == self._depth))),
+            more.eq(Mux(came, count > 0, Mux(went, count > 2, count > 1))),
+            self.pop.valid.eq(any_there), self.empty.eq(~any_there), loses.eq(self.push & ~taken & full),
         ]
-        m.d.sync += [any_there.eq(self.push | Mux(taken, count > 1, any_there)), self.overflow.eq(loses)]
-        m.d.sync += count.eq(count + (self.push & ~loses) - taken)
+        m.d.sync += [
+            any_there.eq(self.push | Mux(taken, more, any_there)), self.overflow.eq(loses),
+            came.eq(self.push & ~taken & ~full), went.eq(taken & ~self.push), count.eq(count + came - went),
+        ]
         with m.If(self.push):
             m.d.sync += self.giver.eq(self.index)
         return m

@@ -12,7 +12,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 DEFECTS = [  # bench, file, what is there, what is put there instead
-    ("token_queue", "issue/token_queue.py", "(self.push & ~loses)", "self.push"),
+    ("token_queue", "issue/token_queue.py", "came.eq(self.push & ~taken & ~full)",
+     "came.eq(self.push & ~taken)"),
     ("scratchpad", "memory/scratchpad.py", "first_row + (lane < first_lane)", "first_row"),
     ("mac_array", "compute/mac_array.py", "wgt[out * cfg.block + into]", "wgt[into * cfg.block + out]"),
     ("mac_array", "compute/booth.py", "Mux(negative, ~(low | middle), low & middle)",
@@ -22,9 +23,10 @@ DEFECTS = [  # bench, file, what is there, what is put there instead
     ("alu", "compute/alu.py", "fill.eq(~left & a[-1])", "fill.eq(a[-1])"),
     ("alu", "compute/alu.py", "with m.If(self.runs):\n            m.d.sync += chosen",
      "with m.If(1):\n            m.d.sync += chosen"),
-    ("alu", "compute/alu.py", "with m.If(self.runs):\n                m.d.sync += s",
-     "with m.If(1):\n                m.d.sync += s"),
+    ("alu", "compute/alu.py", "with m.If(self.runs):\n            m.d.sync += [\n",
+     "with m.If(1):\n            m.d.sync += [\n"),
     ("alu", "compute/alu.py", "with m.If(self.runs):\n            m.d.sync += [p", "with m.If(1):\n            m.d.sync += [p"),
+    ("pipeline", "pipeline.py", "Mux(self.level <= 1, self.w_data, read.data)", "Mux(self.level == 0, self.w_data, read.data)"),
     ("steps", "compute/steps.py", "after = Mux(moves[1], plus(start, outer), start)",
      "after = Mux(moves[1], plus(offset, outer), start)"),
     ("steps", "compute/steps.py", "issue.eq(active & has_room & ready)", "issue.eq(active & ready)"),

@@ -1,4 +1,4 @@
-"""A slice against two places, a queue against a list: order, room, latency, full rate."""
+"""A slice against two places, a queue and a FIFO against a list: order, room, latency, full rate."""
 
 import cocotb
 from board import QUEUE, blocks
@@ -42,3 +42,25 @@ async def has_the_room_it_promises(dut, name):
     sink.open = lambda: True
     await bench.run(lambda: len(sink.items) == COUNT - 1, 2 * COUNT, "all items out of a full queue")
     assert sink.items == list(range(1, COUNT))
+
+
+@cocotb.test()
+@cocotb.parametrize(writes=[20, 60, 100], stall=STALLS)
+async def a_head_fifo_is_a_list_in_every_cycle(dut, writes, stall):
+    bench = await Bench.start(dut, "head_fifo", blocks()["head_fifo"], seed=writes + stall)
+    inside, most = [], 0
+    comes, goes = bench.chance("w_en", writes), bench.chance("r_en", 100 - stall)
+    seen = bench.watch("w_rdy", "r_rdy", "level")
+    for _ in range(2 * COUNT):
+        item = bench.random.getrandbits(16)
+        bench.pins.set("w_data", item)
+        await bench.step()
+        assert seen.now == {"w_rdy": len(inside) < QUEUE, "r_rdy": bool(inside), "level": len(inside)}, bench.cycle
+        full = len(inside) == QUEUE
+        if inside and goes.now:
+            inside.pop(0)
+        if comes.now and not full:
+            inside.append(item)
+        most = max(most, len(inside))
+        assert not inside or bench.pins.get("r_data") == inside[0], bench.cycle
+    assert most == QUEUE or writes <= 100 - stall

@@ -30,7 +30,7 @@ from vtakit.hw.memory.read_master import ReadMaster
 from vtakit.hw.memory.scratchpad import Scratchpad
 from vtakit.hw.memory.write_master import WriteMaster
 from vtakit.hw.params import CoreParams
-from vtakit.hw.pipeline import Queue, Slice
+from vtakit.hw.pipeline import HeadFIFO, Queue, Slice
 from vtakit.hw.store.port import StorePort
 from vtakit.hw.store.requantizer import Requantizer
 from vtakit.hw.timing import Target, target
@@ -78,7 +78,8 @@ def board(params: CoreParams) -> dict[str, wiring.Component]:
         "load_port": LoadPort(params, load_targets(params)), "acc_writer": AccWriter(params), "store_port": StorePort(params),
         "store_port_parts": StorePort(replace(params, cfg=PARTS)), "requantizer": Requantizer(PARTS, PARTS_LANES, 3),
         "decoder": Decoder(params), "fetch": Fetch(params), "retire": Retire(2),
-        "pipeline_slice": Slice(16), "pipeline_queue": Queue(16, QUEUE), "acc_memory": AccMemory(cfg),
+        "pipeline_slice": Slice(16), "pipeline_queue": Queue(16, QUEUE),
+        "head_fifo": HeadFIFO(width=16, depth=QUEUE), "acc_memory": AccMemory(cfg),
         "acc_memory_one": AccMemory(cfg, copies=1), "counters": Counters(),
         "counters_total": Counters(stages=False),
         "supervisor": Supervisor(), **{name: Issue(cfg, stage, units) for name, (stage, units) in ISSUES.items()},
