@@ -28,19 +28,20 @@ class TokenQueue(wiring.Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        # What comes and goes is known late in a cycle, so it is counted in the next: the count is that of the cycle before.
-        count, came, went = Signal(range(self._depth + 1)), Signal(), Signal()
+        # What comes and goes is known late in a cycle, so it is counted in the next: `before` is the count of the cycle before.
+        before, count = (Signal(range(self._depth + 1), name=name) for name in ("before", "count"))
+        came, went, full, more, loses = (Signal(name=name) for name in ("came", "went", "full", "more", "loses"))
         any_there = Signal()
         taken = self.pop.valid & self.pop.ready
-        full, more, loses = Signal(), Signal(), Signal()  # now: no room, more than one
         m.d.comb += [
-            full.eq(Mux(came, count == self._depth - 1, ~went & (count == self._depth))),
-            more.eq(Mux(came, count > 0, Mux(went, count > 2, count > 1))),
-            self.pop.valid.eq(any_there), self.empty.eq(~any_there), loses.eq(self.push & ~taken & full),
+            count.eq(before + came - went), self.pop.valid.eq(any_there), self.empty.eq(~any_there),
+            # No room, and more than one token: without the adder.
+            full.eq(Mux(came, before == self._depth - 1, ~went & (before == self._depth))),
+            more.eq(Mux(came, before > 0, Mux(went, before > 2, before > 1))), loses.eq(self.push & ~taken & full),
         ]
         m.d.sync += [
             any_there.eq(self.push | Mux(taken, more, any_there)), self.overflow.eq(loses),
-            came.eq(self.push & ~taken & ~full), went.eq(taken & ~self.push), count.eq(count + came - went),
+            came.eq(self.push & ~taken & ~full), went.eq(taken & ~self.push), before.eq(count),
         ]
         with m.If(self.push):
             m.d.sync += self.giver.eq(self.index)

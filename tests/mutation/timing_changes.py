@@ -77,7 +77,7 @@ CHANGES = (
            ("getattr(stages[stage], flag)),\n", "either(getattr(stages[stage], flag), later(getattr(stages[stage], flag)))),\n")),
     # Issue
     change("a token is seen a cycle later", TOKENS, QUEUES,
-           ("self.push | Mux(taken, more, any_there)", "Mux(taken, more, came | Mux(went, count > 1, count != 0))")),
+           ("self.push | Mux(taken, more, any_there)", "Mux(taken, more, count != 0)")),
     change("a token is taken only when it has been there for a cycle", ISSUE, ISSUES,
            ("wanted & ~tokens.valid", "wanted & ~(tokens.valid & later(tokens.valid))")),
     change("an instruction is at hand for a cycle before it starts", ISSUE, ISSUES,
