@@ -93,9 +93,11 @@ class HeadFIFO(wiring.Component):
         m.submodules.storage = storage = memory.Memory(shape=len(self.w_data), depth=places, init=[])
         write, read = storage.write_port(), storage.read_port(domain="comb")
         # Each entry has a place, the oldest one too: so where one goes does not depend on what leaves.
-        last, second = Signal(range(places)), Signal(range(places), init=1)  # places of what comes, and behind the oldest entry
+        last = Signal(range(places))  # place of what comes
+        second = Signal(range(places), init=1)  # place behind the oldest entry
         head = Signal.like(self.r_data, name="head", reset_less=True)
-        comes, goes = Signal(), Signal()
+        comes = Signal()
+        goes = Signal()
         m.d.comb += [
             comes.eq(self.w_en & self.w_rdy), goes.eq(self.r_en & self.r_rdy),
             self.w_rdy.eq(self.level != self._depth), self.r_rdy.eq(self.level != 0), self.r_data.eq(head),
