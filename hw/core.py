@@ -1,10 +1,10 @@
 """The machine itself: fetch, load, compute and store, their queues and scratchpads, behind one AXI4 port."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
-from amaranth.hdl import Const, Module, Mux, Signal, Value
-from amaranth.lib import wiring
+from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
+from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
 from vtakit.hw.compute.stage import ComputeStage
@@ -143,17 +143,26 @@ class Core(wiring.Component):
             with m.If(s.fault != 0):
                 m.d.sync += index.eq(s.fault_index)
             faults.append((fault != 0, fault, index, stage))
-        causes = [
+        met = _first(m, "met", [
             *((queues[q].overflow, Fault.TOKEN_OVERFLOW, queues[q].giver, givers[q]) for q in Queue),
             *faults,
             (fetch.fault != 0, fetch.fault, fetch.fault_index, Stage.COMPUTE),
-            *((self.ended & ~queues[q].empty, Fault.TOKENS_LEFT, queues[q].giver, givers[q]) for q in Queue),
-            (quiet == QUIET_CYCLES, Fault.DEADLOCK, oldest, Stage.COMPUTE),
-        ]
-        for happens, fault, index, stage in reversed(causes):
-            with m.If(happens):
-                m.d.comb += [self.fault.eq(fault), self.fault_index.eq(index), self.fault_stage.eq(stage)]
+        ])
+        left = _first(m, "left", [(~queues[q].empty, Fault.TOKENS_LEFT, queues[q].giver, givers[q]) for q in Queue])
+        locked = _first(m, "locked", [(quiet == QUIET_CYCLES, Fault.DEADLOCK, oldest, Stage.COMPUTE)])
+        # `ended` is late in a cycle: it meets a fault that is chosen by then.
+        chosen = Mux(met.fault != 0, met, Mux(self.ended & (left.fault != 0), left, locked))
+        m.d.comb += Cat(self.fault, self.fault_index, self.fault_stage).eq(chosen)
         return m
+
+
+def _first(m: Module, name: str, causes: Sequence[tuple[Value, Value | Fault, Value, Stage]]) -> data.View:
+    """Return the first of the faults that happens, the number of its instruction, and the stage; 0 if none does."""
+    found = Signal(data.StructLayout({"fault": FAULT_BITS, "index": INDEX_BITS, "stage": 2}), name=name)
+    for happens, fault, index, stage in reversed(causes):
+        with m.If(happens):
+            m.d.comb += [found.fault.eq(fault), found.index.eq(index), found.stage.eq(stage)]
+    return found
 
 
 def _all(bits: Iterable[Value]) -> Value:

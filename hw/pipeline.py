@@ -109,5 +109,6 @@ class HeadFIFO(wiring.Component):
             m.d.sync += last.eq(last + 1)
         with m.If(goes):
             m.d.sync += second.eq(second + 1)
-        m.d.sync += self.level.eq(self.level + comes - goes)
+        with m.If(comes != goes):
+            m.d.sync += self.level.eq(Mux(comes, self.level + 1, self.level - 1))
         return m

@@ -32,8 +32,8 @@ class AccMemory(wiring.Component):
 
     Members
     -------
-    result : ``In(sram_write)``       an element from arithmetic; written unless `replaced`
-    replaced : ``In(1)``              the next result is of the same element, so that this one leaves its bank to a load
+    result : ``In(sram_write)``       an element from arithmetic
+    writes : ``In(banks)``            bit n: it is written to bank n, which is that of its index; if none is, loads have both
     load : ``In(sram_write)``         an element from a load; written unless `load_busy`
     load_busy : ``Out(1)``            the bank of the load's index is taken by `result`
     read0, read1 : ``In(sram_read)``  data one cycle after the index
@@ -44,7 +44,7 @@ class AccMemory(wiring.Component):
         self._cfg, self._copies, bits = cfg, copies, 8 * cfg.acc_bytes
         super().__init__({
             **{name: In(sram_write(bits, cfg.acc_depth_log2)) for name in ("result", "load")},
-            "replaced": In(1), "load_busy": Out(1),
+            "writes": In(acc_banks(cfg)), "load_busy": Out(1),
             **{name: In(sram_read(bits, cfg.acc_depth_log2)) for name in ("read0", "read1")}, "read1_busy": Out(1),
         })
 
@@ -52,26 +52,20 @@ class AccMemory(wiring.Component):
         m, cfg = Module(), self._cfg
         bank_bits = acc_banks(cfg) - 1  # 1 or 0; the other bits of an index are the place in its bank
         banks = []
-        writes = Signal()
-        result_bank, load_bank = (Signal(bank_bits, name=f"{name}_bank") for name in ("result", "load"))
-        m.d.comb += [
-            writes.eq(self.result.valid & ~self.replaced),
-            result_bank.eq(bank_of(self.result.index)), load_bank.eq(bank_of(self.load.index)),
-        ]
+        load_bank = Signal(bank_bits)
+        m.d.comb += [load_bank.eq(bank_of(self.load.index)), self.load_busy.eq(Mux(load_bank, self.writes[-1], self.writes[0]))]
         for number in range(acc_banks(cfg)):
             m.submodules[f"half{number}"] = bank = Scratchpad(
                 element_bits=8 * cfg.acc_bytes, depth_log2=cfg.acc_depth_log2 - bank_bits, readers=self._copies,
                 registered=False,
             )
             banks.append(bank)
-            from_result = writes & (result_bank == number)
             from_load = self.load.valid & (load_bank == number)
             m.d.comb += [
-                bank.write.valid.eq(from_result | from_load), bank.write.count.eq(1), bank.write.mask.eq(1),
-                bank.write.index.eq(Mux(from_result, self.result.index, self.load.index)[bank_bits:]),
-                bank.write.data[0].eq(Mux(from_result, self.result.data[0], self.load.data[0])),
+                bank.write.valid.eq(self.writes[number] | from_load), bank.write.count.eq(1), bank.write.mask.eq(1),
+                bank.write.index.eq(Mux(self.writes[number], self.result.index, self.load.index)[bank_bits:]),
+                bank.write.data[0].eq(Mux(self.writes[number], self.result.data[0], self.load.data[0])),
             ]
-        m.d.comb += self.load_busy.eq(writes & (result_bank == load_bank))
         reads = [self.read0, self.read1]
         asked = [Signal(bank_bits, name=f"read{n}_asks") for n in range(2)]
         m.d.comb += [bank.eq(bank_of(read.index)) for read, bank in zip(reads, asked, strict=True)]

@@ -37,8 +37,8 @@ class AccWriter(wiring.Component):
             sources.append((self.acc8, 4 * self._params.bus_bits))
         valid = Signal()
         m.d.comb += [
-            self.write.count.eq(1), self.write.mask.eq(1), self.write.valid.eq(valid & ~self.busy),
-            self.blocked.eq(valid & self.busy),
+            self.write.index.eq(self.acc.payload.index), self.write.count.eq(1), self.write.mask.eq(1),
+            self.write.valid.eq(valid & ~self.busy), self.blocked.eq(valid & self.busy),
         ]
         for source, piece_bits in sources:
             write = source.payload

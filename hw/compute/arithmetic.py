@@ -26,6 +26,7 @@ from amaranth.hdl import Cat, Module, Mux, Signal, Value, signed
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
+from vtakit.hw.compute.acc_memory import acc_banks, bank_of
 from vtakit.hw.compute.alu import IMM_BITS, Alu, is_product
 from vtakit.hw.compute.mac_array import MacArray
 from vtakit.hw.compute.passes import next_pass
@@ -48,7 +49,8 @@ class Arithmetic(wiring.Component):
     inp, wgt : ``Out(sram_read)``     tiles, two cycles after the index; inp one cycle, with windows
     acc, src : ``Out(sram_read)``     accumulator elements dst and src, one cycle after the index
     result : ``Out(sram_write)``      an accumulator element to write; it cannot wait
-    replaced : ``Out(1)``             the result of the next cycle is of the same element: this one need not be written
+    writes : ``Out(banks)``           bit n: the result is to be written to bank n of ACC; none if the next cycle's is of the same
+                                      element
     retired : ``Out(1)``              the last result of an instruction is in ACC
     fault, fault_index : ``Out``      a step's index lies outside its scratchpad: number of its instruction
     works : ``Out(1)``                a step is at hand that waits for no load
@@ -69,7 +71,7 @@ class Arithmetic(wiring.Component):
             "inp": Out(sram_read(8 * cfg.inp_bytes, cfg.inp_depth_log2)),
             "wgt": Out(sram_read(8 * cfg.wgt_bytes // gemm_passes, cfg.wgt_depth_log2 + gemm_passes.bit_length() - 1)),
             "acc": Out(sram_read(acc, cfg.acc_depth_log2)), "src": Out(sram_read(acc, cfg.acc_depth_log2)),
-            "result": Out(sram_write(acc, cfg.acc_depth_log2)), "replaced": Out(1),
+            "result": Out(sram_write(acc, cfg.acc_depth_log2)), "writes": Out(acc_banks(cfg)),
             "retired": Out(1), "fault": Out(1), "fault_index": Out(INDEX_BITS), "works": Out(1),
         })
 
@@ -149,13 +151,16 @@ class Arithmetic(wiring.Component):
         # step waits for the ALU steps before it.
         write = Signal()
         written = Signal(cfg.acc_depth_log2)
+        bank = Signal(acc_banks(cfg) - 1)
+        replaced = Signal()
         m.d.comb += [
             write.eq(gemms[last] | alus[last + ALU_STAGES]),
             written.eq(Mux(alus[last + ALU_STAGES], at[last + ALU_STAGES].dst, at[last].dst)),
+            bank.eq(bank_of(written)), replaced.eq(gemms[last - 1] & (at[last - 1].dst == written)),
         ]
         m.d.sync += [
             self.result.valid.eq(write), self.result.index.eq(written),
-            self.replaced.eq(write & gemms[last - 1] & (at[last - 1].dst == written)),
+            self.writes.eq(Cat(write & ~replaced & (bank == n) for n in range(len(self.writes)))),
         ]
 
         # Operands: what the scratchpad holds, unless a result on its way to it is newer.

@@ -31,7 +31,7 @@ from vtakit.hw.load.port import LoadPort
 from vtakit.hw.load.stage import connect_write
 from vtakit.hw.memory.scratchpad import Scratchpad
 from vtakit.hw.params import CoreParams
-from vtakit.hw.pipeline import Slice
+from vtakit.hw.pipeline import HeadFIFO, Slice
 from vtakit.hw.timing import (
     ARITHMETIC_AHEAD,
     LOAD_COUNT_BITS,
@@ -118,7 +118,7 @@ class ComputeStage(wiring.Component):
         connect(m, arithmetic.result, acc.result)
         connect(m, acc_writer.write, acc.load)
         m.d.comb += [
-            acc.replaced.eq(arithmetic.replaced), acc_writer.busy.eq(acc.load_busy),
+            acc.writes.eq(arithmetic.writes), acc_writer.busy.eq(acc.load_busy),
             asks.eq((bubbles == 0) & reduce(or_, [
                 one & (count == most) for (one, most), count in zip(blocked.values(), waits, strict=True)])),
             self.store_ready.eq(~arithmetic.src.enable & ~acc.read1_busy),
@@ -137,7 +137,7 @@ class ComputeStage(wiring.Component):
         loads, begun, written = (Signal(LOAD_COUNT_BITS, name=f"loads_{name}") for name in ("started", "begun", "written"))
         maths, issued, retired = (Signal(LOAD_COUNT_BITS, name=f"maths_{name}") for name in ("started", "issued", "retired"))
         waiting = data.StructLayout({"maths_before": LOAD_COUNT_BITS, "is_uop": 1})
-        m.submodules.loads = load_queue = fifo.SyncFIFO(width=waiting.size, depth=2 * LOADS_AHEAD)
+        m.submodules.loads = load_queue = HeadFIFO(width=waiting.size, depth=2 * LOADS_AHEAD)
         m.submodules.begin = begin = Slice(ordered_command())
         connect(m, begin.o, steps.commands)
         m.submodules.maths = math_queue = fifo.SyncFIFO(width=ordered_command().size, depth=ARITHMETIC_AHEAD)

@@ -1,6 +1,6 @@
 """From accumulator elements to output values: their low bits, or requantized; as many lanes at a time as a beat takes."""
 
-from amaranth.hdl import Cat, Module, Signal
+from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import data, fifo, stream, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -47,7 +47,7 @@ class Narrower(wiring.Component):
         self._params = params
         super().__init__({
             "asked": In(asked(params)), "data": In(8 * params.cfg.acc_bytes), "found": Out(stream.Signature(narrowed(params))),
-            "has_room": Out(1), "settled": Out(1, init=1),
+            "has_room": Out(1, init=1), "settled": Out(1, init=1),
         })
 
     def elaborate(self, platform: object) -> Module:
@@ -57,9 +57,13 @@ class Narrower(wiring.Component):
         m.submodules.queue = queue = fifo.SyncFIFO(width=narrowed(self._params).size, depth=ahead)
         room = Signal(range(ahead + 1), init=ahead)
         out = Signal(narrowed(self._params))
-        m.d.sync += room.eq(room - self.asked.is_part + (self.found.valid & self.found.ready))
+        taken = Signal()
+        m.d.sync += [
+            room.eq(room - self.asked.is_part + taken),
+            self.has_room.eq(Mux(self.asked.is_part & ~taken, room > 1, taken | (room != 0))),
+        ]
         m.d.comb += [
-            self.has_room.eq(room != 0), queue.w_data.eq(out), self.found.valid.eq(queue.r_rdy),
+            taken.eq(self.found.valid & self.found.ready), queue.w_data.eq(out), self.found.valid.eq(queue.r_rdy),
             self.found.payload.eq(queue.r_data), queue.r_en.eq(self.found.ready),
         ]
 
@@ -82,8 +86,8 @@ class Narrower(wiring.Component):
                 unit.loads.eq(coming.is_word), unit.word.eq(coming.word), unit.element.eq(self.data),
                 unit.valid.eq(here.is_part & here.scales), unit.values.eq(values),
                 unit.part.eq(here.part), unit.tag.eq(here.place),
-                self.settled.eq(~unit.busy & ~(coming.is_part & coming.scales)),
             ]
+            under_way = [self.asked.is_part & self.asked.scales, coming.is_part & coming.scales, unit.stays]
             if Feature.POOL in self._params.features:
                 pooled = Signal.like(here)  # a cycle later, when the greatest are known
                 pools = Signal()
@@ -95,8 +99,9 @@ class Narrower(wiring.Component):
                     m.d.comb += [
                         unit.valid.eq(pooled.is_part & pooled.scales), unit.values.eq(best), unit.part.eq(pooled.part),
                         unit.tag.eq(pooled.place),
-                        self.settled.eq(~unit.busy & ~(coming.is_part & coming.scales) & ~(here.is_part & here.scales)),
                     ]
+                under_way.append(pools & here.is_part & here.scales)
+            m.d.sync += self.settled.eq(~Cat(under_way).any())
             with m.If(unit.result_valid):  # nothing else is here then
                 m.d.comb += [queue.w_en.eq(1), out.value.eq(unit.results), out.place.eq(unit.result_tag)]
         return m

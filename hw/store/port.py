@@ -95,7 +95,7 @@ class StorePort(wiring.Component):
         m.d.comb += [
             ended.eq((is_word & (words_left == 1) & (table_left == 0)) | (is_row & (table_left == 1))),
             walk.word.eq(self.commands.payload.command.word), walk.take.eq(take), walk.jump.eq(take | ended),
-            walk.place.eq(Mux(take, begin, first)), walk.begins.eq(ended | ~is_requant),
+            walk.place.eq(begin), walk.first_of.eq(first), walk.begins.eq(ended | ~is_requant),
             walk.on.eq(is_word | (is_row & part_ends)), walk.on_in_windows.eq(moves), walk.again.eq(~part_ends),
             walk.row_ends.eq(row_ends),
         ]

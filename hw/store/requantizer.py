@@ -32,15 +32,15 @@ class Requantizer(wiring.Component):
     Members
     -------
     word : ``In``             which of the parameters' words comes, while `loads`
-    loads : ``In(1)``         take `element` as that word of every lane; never while `busy`
+    loads : ``In(1)``         take `element` as that word of every lane; never while values are under way
     element : ``In``          an accumulator element
     valid : ``In(1)``
     values : ``In``           a part of an element, `part` says which
     tag : ``In``              comes out beside the result
     results, result_tag, result_valid : ``Out``    `REQUANT_LATENCY` cycles later, or one more if they are looked up
-    busy : ``Out(1)``         values are under way
-    fills, row : ``In``       where there is a table: take `values` as that row of it; never while `busy`
-    looks_up : ``In(1)``      likewise: results are entries of the table; the same while `busy`
+    stays : ``Out(1)``        values are under way in the next cycle too
+    fills, row : ``In``       where there is a table: take `values` as that row of it; never while values are under way
+    looks_up : ``In(1)``      likewise: results are entries of the table; the same while values are under way
     """
 
     def __init__(self, cfg: VTAConfig, lanes: int, tag_bits: int, *, table: bool = False) -> None:
@@ -49,7 +49,7 @@ class Requantizer(wiring.Component):
             **({"fills": In(1), "row": In(range(table_rows(lanes))), "looks_up": In(1)} if table else {}),
             "word": In(range(REQUANT_WORDS)), "loads": In(1), "element": In(8 * cfg.acc_bytes),
             "valid": In(1), "values": In(lanes * WORD_BITS), "part": In(range(self._parts)), "tag": In(tag_bits),
-            "results": Out(lanes * cfg.out_bits), "result_tag": Out(tag_bits), "result_valid": Out(1), "busy": Out(1),
+            "results": Out(lanes * cfg.out_bits), "result_tag": Out(tag_bits), "result_valid": Out(1), "stays": Out(1),
         })
 
     def elaborate(self, platform: object) -> Module:
@@ -70,7 +70,7 @@ class Requantizer(wiring.Component):
         flags, tags = valid[: REQUANT_LATENCY + 1], [*tags[REQUANT_LATENCY:], tags[-1]]
         m.d.comb += [
             self.result_valid.eq(Mux(late, valid[-1], flags[-1])), self.result_tag.eq(Mux(late, tags[1], tags[0])),
-            self.busy.eq(Cat(flags).any() | (late & valid[-1])),
+            self.stays.eq(Cat(flags[:-1]).any() | (late & flags[-1])),
         ]
 
         fields = {p.field.name: p for p in REQUANT_PARAMS.place(self._cfg)}

@@ -17,7 +17,7 @@ class Walk(wiring.Component):
     """Members
     -------
     word, take : ``In``             take this instruction's windows; a STORE's have one element
-    jump, place : ``In``            go to an element
+    jump, place, first_of : ``In``  go to the element `place`; without `take`, to the first window, which `first_of` begins
     begins : ``In(1)``              with `jump`: it is the first of the first window; with `take` only for a STORE
     on : ``In(1)``                  go to the next element, for parameters and tables
     on_in_windows : ``In(1)``       go to the next element of the window or, behind its last one, to the next window
@@ -30,18 +30,19 @@ class Walk(wiring.Component):
     def __init__(self, params: CoreParams) -> None:
         self._params = params
         super().__init__({
-            "word": In(INSN_BITS), "take": In(1), "jump": In(1), "place": In(PLACE_BITS), "begins": In(1), "on": In(1),
-            "on_in_windows": In(1), "again": In(1), "row_ends": In(1), "at": Out(AT_BITS), "beyond": Out(1),
-            "first": Out(1, init=1), "last": Out(1, init=1),
+            "word": In(INSN_BITS), "take": In(1), "jump": In(1), "place": In(PLACE_BITS), "first_of": In(PLACE_BITS),
+            "begins": In(1), "on": In(1), "on_in_windows": In(1), "again": In(1), "row_ends": In(1), "at": Out(AT_BITS),
+            "beyond": Out(1), "first": Out(1, init=1), "last": Out(1, init=1),
         })
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
         after = Signal(AT_BITS)
+        start = Signal(AT_BITS)  # of the windows, behind what is read before them
         to = Signal(AT_BITS)
-        m.d.comb += [after.eq(self.at + 1), to.eq(self.place)]
+        m.d.comb += [after.eq(self.at + 1), start.eq(self.first_of), to.eq(Mux(self.take, self.place, start))]
         if Feature.POOL in self._params.features:
-            self._windows(m, after, to)
+            self._windows(m, after, start, to)
         else:
             m.d.comb += [self.first.eq(1), self.last.eq(1)]
             with m.If(self.on_in_windows & self.again):
@@ -49,13 +50,13 @@ class Walk(wiring.Component):
         with m.If(self.on | self.on_in_windows):
             m.d.sync += [self.at.eq(after), self.beyond.eq(self._is_beyond(after))]
         with m.If(self.jump):
-            m.d.sync += [self.at.eq(to), self.beyond.eq(self._is_beyond(to))]
+            m.d.sync += [self.at.eq(to), self.beyond.eq(Mux(self.take, self._is_beyond(self.place), self._is_beyond(start)))]
         return m
 
     def _is_beyond(self, index: Value) -> Value:
         return (index >> self._params.cfg.acc_depth_log2).any()
 
-    def _windows(self, m: Module, after: Signal, to: Signal) -> None:
+    def _windows(self, m: Module, after: Signal, start: Signal, to: Signal) -> None:
         """Add the registers and next addresses of windows; image rows are `pitch` elements apart, flagged pads are skipped."""
         f = data.View(layout(REQUANT, self._params.cfg), self.word)
         edge = Signal(2)  # of a window, less one
@@ -76,10 +77,11 @@ class Walk(wiring.Component):
                 left.eq(pools & f.pool_left),
                 pitch.eq(Mux(pools, Mux(f.pool_step, Cat(Const(0, 1), f.x_size) - 1, f.x_size) + f.pool, f.x_size)),
             ]
-        m.d.comb += [self.first.eq(is_first), self.last.eq((rows_left == 0) & (columns_left == 0))]
+        m.d.comb += [
+            self.first.eq(is_first), self.last.eq((rows_left == 0) & (columns_left == 0)),
+            start.eq(self.first_of + Mux(above, pitch, 0) + left),
+        ]
         with m.If(self.jump & self.begins):
-            with m.If(~self.take):
-                m.d.comb += to.eq(self.place + Mux(above, pitch, 0) + left)
             m.d.sync += [
                 line.eq(to), origin.eq(to), row_origin.eq(to), is_first.eq(1),
                 rows_left.eq(Mux(self.take, 0, edge - above)), columns_left.eq(Mux(self.take, 0, edge - left)),

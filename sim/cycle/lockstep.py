@@ -17,7 +17,9 @@ from vtakit.hw.isa.config import INSN_BYTES, VTAConfig
 from vtakit.hw.params import CoreParams
 from vtakit.hw.system import REFERENCE
 from vtakit.hw.timing import LOAD_COUNT_BITS
+from vtakit.sim.cycle.compute.arithmetic import result_bank
 from vtakit.sim.cycle.control.supervisor import BEGIN, IDLE
+from vtakit.sim.cycle.state import NONE
 from vtakit.sim.cycle.timing import Steps
 from vtakit.sim.decode import Memories
 from vtakit.sim.faults import DeviceError, ProgramFault
@@ -55,6 +57,12 @@ def _same(*names: str) -> dict[str, str | Callable[[Any], int]]:
 
 def _modulo(field: str) -> Callable[[Any], int]:
     return lambda s: int(getattr(s, field)) % _COUNT
+
+
+def _writes(arithmetic: Any) -> int:
+    """Return the banks of ACC that a result is written to, a bit each."""
+    bank = result_bank(arithmetic)
+    return 0 if bank == NONE else 1 << bank
 
 
 def _bursts(place: str) -> list[Block]:
@@ -127,8 +135,8 @@ BLOCKS = (
     Block(name="compute.steps", state="compute.steps", holds=lambda s: s.active, registers=_same(
         "ready", "inner", "outer", "last_uop", "last_turn", "last_row")),
     Block(name="compute.steps.queue", state="compute.steps.queue", registers={"inner_level": "inner", "r_rdy": "valid"}),
-    Block(name="compute.arithmetic", state="compute.arithmetic", registers=_same("has", "hold", "replaced") | {
-        "result__valid": "result_valid"}),
+    Block(name="compute.arithmetic", state="compute.arithmetic", registers=_same("has", "hold") | {
+        "result__valid": "result_valid", "writes": _writes}),
     Block(name="compute.arithmetic", state="compute.arithmetic", holds=lambda s: s.has, registers=_same("unwritten", "delay") | {
         "now.dst": "dst", "now.is_alu": "is_alu"}),
     Block(name="compute", state="compute", registers=_same("store_waits"), built=lambda core: core.acc_copies == 1),

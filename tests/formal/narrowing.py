@@ -46,7 +46,7 @@ class Mixer(wiring.Component):
         super().__init__({
             "word": In(range(REQUANT_WORDS)), "loads": In(1), "element": In(8 * cfg.acc_bytes),
             "valid": In(1), "values": In(self._bits), "part": In(range(parts)), "tag": In(tag_bits),
-            "results": Out(self._bits), "result_tag": Out(tag_bits), "result_valid": Out(1), "busy": Out(1),
+            "results": Out(self._bits), "result_tag": Out(tag_bits), "result_valid": Out(1), "stays": Out(1),
         })
 
     def elaborate(self, platform: object) -> Module:
@@ -55,16 +55,18 @@ class Mixer(wiring.Component):
         for n, word in enumerate(words):
             with m.If(self.loads & (self.word == n)):
                 m.d.sync += word.eq(self.element)
-        spoilt, chosen = Signal(), [word.word_select(self.part, self._bits) for word in words]
+        busy, spoilt = Signal(), Signal()
+        chosen = [word.word_select(self.part, self._bits) for word in words]
         stage = data.StructLayout({"valid": 1, "tag": len(self.tag), "values": self._bits})
         stages = [Signal(stage, name=f"stage{n}") for n in range(REQUANT_LATENCY + 1)]
         m.d.comb += [
             stages[0].valid.eq(self.valid), stages[0].tag.eq(self.tag), stages[0].values.eq(mixed(self.values, chosen)),
-            self.busy.eq(Cat(each.valid for each in stages).any()), self.result_valid.eq(stages[-1].valid),
+            busy.eq(Cat(each.valid for each in stages).any()), self.stays.eq(Cat(each.valid for each in stages[:-1]).any()),
+            self.result_valid.eq(stages[-1].valid),
             self.result_tag.eq(stages[-1].tag), self.results.eq(stages[-1].values ^ spoilt.replicate(self._bits)),
         ]
         m.d.sync += [later.eq(now) for now, later in itertools.pairwise(stages)]
-        m.d.sync += spoilt.eq(spoilt | (self.loads & self.busy))
+        m.d.sync += spoilt.eq(spoilt | (self.loads & busy))
         return m
 
 

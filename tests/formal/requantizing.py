@@ -39,11 +39,13 @@ class ValuesAreRequantized(Checker):
     def properties(self, m: Module) -> None:
         cfg, lanes = self._cfg, self._lanes
         m.submodules.requantizer = dut = Requantizer(cfg, lanes, 1)
-        loads, word = self.free("loads") & ~dut.busy, self.free("word", range(REQUANT_WORDS))
+        busy, word = Signal(), self.free("word", range(REQUANT_WORDS))
+        loads = self.free("loads") & ~busy
         element, values = self.free("element", 8 * cfg.acc_bytes), self.free("values", lanes * WORD_BITS)
         given = data.StructLayout({"valid": 1, "tag": 1, "part": dut.part.shape()})
         stages = [Signal(given, name=f"given{n}") for n in range(REQUANT_LATENCY + 1)]
         m.d.comb += [
+            busy.eq(Cat(stage.valid for stage in stages).any()),
             dut.loads.eq(loads), dut.word.eq(word), dut.element.eq(element), dut.values.eq(values), dut.valid.eq(stages[0].valid),
             dut.part.eq(stages[0].part), dut.tag.eq(stages[0].tag), stages[0].eq(self.free("given", given)),
         ]
@@ -59,9 +61,9 @@ class ValuesAreRequantized(Checker):
             return data.View(layout(REQUANT_PARAMS, cfg), Cat(each.word_select(lane, WORD_BITS) for each in chosen))
 
         came = stages[REQUANT_LATENCY]
-        self.watch(busy=dut.busy, result_valid=dut.result_valid, results=dut.results)
+        self.watch(stays=dut.stays, result_valid=dut.result_valid, results=dut.results)
         self.prove(m, "a result comes exactly so many cycles behind its value", dut.result_valid == came.valid)
-        self.prove(m, "busy: a value is under way", dut.busy == Cat(stage.valid for stage in stages).any())
+        self.prove(m, "stays: a value is under way in the next cycle", dut.stays == Cat(each.valid for each in stages[:-1]).any())
         with m.If(came.valid):
             self.prove(m, "the tag is the value's", dut.result_tag == came.tag)
         for lane in range(lanes):

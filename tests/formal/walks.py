@@ -39,7 +39,7 @@ class WindowsAreReadOnceForEachPart(Checker):
         above, left = f.pool_above & (row == 0), f.pool_left & (column == 0)
         ends, again, row_ends = (down == f.pool) & (across == f.pool), part != self._parts - 1, column + 1 == f.x_size
         m.d.comb += [
-            dut.take.eq(age == 0), dut.jump.eq(age < 2), dut.begins.eq(age == 1), dut.place.eq(f.sram_base),
+            dut.take.eq(age == 0), dut.jump.eq(age < 2), dut.begins.eq(age == 1), dut.first_of.eq(f.sram_base),
             dut.on_in_windows.eq(goes), dut.again.eq(again), dut.row_ends.eq(row_ends),
         ]
         with m.If(age == 1):

@@ -70,7 +70,7 @@ def test_the_waveform_of_a_difference_is_bounded(monkeypatch):
 PLANTS = [  # module of the model, a number in it, another number, and the block whose registers then differ first
     ("issue.stage", "INSNS_STARTED", 14, "compute.issue.retire.queue"),
     ("compute.steps", "STEPS_AHEAD", 7, "compute.steps"),
-    ("compute.acc_memory", "BANK_STRIDE", 2, "compute.port"),
+    ("compute.acc_memory", "BANK_STRIDE", 2, "compute.arithmetic"),
     ("store.narrower", "REQUANT_LATENCY", 8, "store.port.narrower"),
     ("compute.stage", "PATIENCE", 6, "compute"),
 ]

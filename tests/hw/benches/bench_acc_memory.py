@@ -15,6 +15,10 @@ def meet(cfg, one, other):
     return acc_banks(cfg) == 1 or ((one ^ other) & 0o1111111).bit_count() % 2 == 0
 
 
+def bank(cfg, index):
+    return int(acc_banks(cfg) > 1 and meet(cfg, index, 1))
+
+
 @cocotb.test()
 @cocotb.parametrize(
     result=[0, 50, 100], replaced=[0, 50], load=[30, 100], near=[True, False], block=["acc_memory", "acc_memory_one"],
@@ -26,8 +30,7 @@ async def loads_find_the_free_bank(dut, result, replaced, load, near, block):
     pins, pick, bits = bench.pins, bench.random, 8 * cfg.acc_bytes
     used = min(cfg.acc_depth, 4 if near else 64)
     model: list[int | None] = [None] * used  # the memory may hold anything after reset
-    results, loads = bench.chance("result__valid", result), bench.chance("load__valid", load)
-    leaves = bench.chance("replaced", replaced)
+    loads = bench.chance("load__valid", load)
     reads = {name: bench.chance(f"{name}__enable", 70) for name in READERS}
     seen = bench.watch("load_busy", "read1_busy")
     want: dict[str, int | None] = dict.fromkeys(READERS)  # without enable, the data stay
@@ -40,8 +43,9 @@ async def loads_find_the_free_bank(dut, result, replaced, load, near, block):
             pins.set(f"{name}__index", index)
         for name, value in data.items():
             pins.set(f"{name}__data", value)
+        writes = pick.randrange(100) < result and pick.randrange(100) >= replaced
+        pins.set("writes", writes << bank(cfg, at["result"]))
         await bench.step()
-        writes = bool(results.now and not leaves.now)
         busy = writes and meet(cfg, at["result"], at["load"])
         assert seen.now["load_busy"] == busy, f"cycle {bench.cycle}: {at}"
         crossed = bool(block == "acc_memory_one" and reads["read0"].now and meet(cfg, at["read0"], at["read1"]))

@@ -2,7 +2,7 @@
 
 import cocotb
 import numpy as np
-from bench_acc_memory import meet
+from bench_acc_memory import bank, meet
 from board import SHARED, blocks, params
 from windows import Taken, random_window
 
@@ -48,13 +48,14 @@ class State:
         self.bench, self.cycles = bench, []
         if block == "arithmetic_shared":
             bench.watch("acc__enable", "acc__index", "src__enable", "src__index", see=self._read)
-        bench.watch("result__valid", "result__index", "result__data", "replaced", see=self._see)
+        bench.watch("result__valid", "result__index", "result__data", "writes", see=self._see)
 
     def _see(self, now):
         assert self.awaited in (None, now["result__index"] if now["result__valid"] else None), "a replaced result without another"
-        self.awaited = now["result__index"] if now["replaced"] else None
+        self.awaited = now["result__index"] if now["result__valid"] and not now["writes"] else None
         if now["result__valid"]:
-            if not now["replaced"]:
+            if now["writes"]:
+                assert now["writes"] == 1 << bank(self.cfg, now["result__index"])
                 self.held[now["result__index"]] = now["result__data"]
             self.writes.append((now["result__index"], now["result__data"]))
             self.cycles.append(self.bench.cycle)

@@ -33,8 +33,9 @@ class State:
 
     async def load(self, words):
         """Give every lane its parameters: int64 [3, batch, block]."""
-        while self.pins.get("busy"):
+        while self.pins.get("stays"):
             await self.bench.step()
+        await self.bench.step()
         self.words = words
         for n in range(3):
             self.pins.set("loads", 1)
@@ -58,7 +59,7 @@ class State:
 
     async def check(self):
         await self.bench.rest(REQUANT_LATENCY + 2)
-        assert not self.pins.get("busy")
+        assert not self.pins.get("stays")
         late = self.found[0][0] - self.wanted[0][0]  # how the bench counts cycles; the same for all
         assert late in (-1, 0, 1)
         for at, (got, want) in enumerate(zip(self.found, self.wanted, strict=False)):
