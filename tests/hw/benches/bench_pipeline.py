@@ -47,7 +47,7 @@ async def has_the_room_it_promises(dut, name):
 @cocotb.test()
 @cocotb.parametrize(writes=[20, 60, 100], stall=STALLS)
 async def a_head_fifo_is_a_list_in_every_cycle(dut, writes, stall):
-    bench = await Bench.start(dut, "head_fifo", blocks()["head_fifo"], seed=writes + stall)
+    bench = await Bench.start(dut, "pipeline_head", blocks()["pipeline_head"], seed=writes + stall)
     inside, most = [], 0
     comes, goes = bench.chance("w_en", writes), bench.chance("r_en", 100 - stall)
     seen = bench.watch("w_rdy", "r_rdy", "level")

@@ -79,7 +79,7 @@ def board(params: CoreParams) -> dict[str, wiring.Component]:
         "store_port_parts": StorePort(replace(params, cfg=PARTS)), "requantizer": Requantizer(PARTS, PARTS_LANES, 3),
         "decoder": Decoder(params), "fetch": Fetch(params), "retire": Retire(2),
         "pipeline_slice": Slice(16), "pipeline_queue": Queue(16, QUEUE),
-        "head_fifo": HeadFIFO(width=16, depth=QUEUE), "acc_memory": AccMemory(cfg),
+        "pipeline_head": HeadFIFO(width=16, depth=QUEUE), "acc_memory": AccMemory(cfg),
         "acc_memory_one": AccMemory(cfg, copies=1), "counters": Counters(),
         "counters_total": Counters(stages=False),
         "supervisor": Supervisor(), **{name: Issue(cfg, stage, units) for name, (stage, units) in ISSUES.items()},
