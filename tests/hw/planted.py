@@ -71,7 +71,7 @@ DEFECTS = [  # bench, file, what is there, what is put there instead
     ("requantizer", "store/requantizer.py", "far4 | (unlike4 >> fine4).any()", "far4"),
     ("requantizer", "store/requantizer.py", "| (low6 > high6)", ""),
     ("requantizer", "store/requantizer.py", ")[parts[stage]]", ")[parts[0]]"),
-    ("requantizer", "store/requantizer.py", "Cat(flags[:-1]).any() |", "Cat(flags[:3]).any() |"),
+    ("requantizer", "store/requantizer.py", "Cat(flags[:-1]).any() |", "Cat(flags[:2]).any() |"),
     ("arithmetic", "compute/arithmetic.py", "Mux(at[last].overwrite, 0, value)", "Mux(at[last - 1].overwrite, 0, value)"),
     ("steps", "compute/steps.py", "window.overwrite, gemm.overwrite & ~is_alu)", "window.overwrite, 0)"),
     ("steps", "compute/steps.py", "emitted.eq(issue & turn & emits)", "emitted.eq(issue & turn)"),
