@@ -40,7 +40,7 @@ def library(rewritten: str, wave: str = "") -> Library:
         parts = (source_hash(params), _PRODUCT_HARNESS.read_text(), rewritten, Path(schemata.__file__).read_text())
         return hashlib.sha256("\0".join(parts).encode()).hexdigest()
 
-    with patch.multiple(build, to_verilog=_to_verilog, source_hash=hashed, HARNESS=HARNESS, _COMPILE=_OPTIONS):
+    with patch.multiple(build, to_verilog=_to_verilog, source_hash=hashed, HARNESS=HARNESS, COMPILE=_OPTIONS):
         return build.library(PARAMS, wave)
 
 

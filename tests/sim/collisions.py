@@ -110,7 +110,7 @@ def model(params: CoreParams) -> Iterator[Library]:
     def hashed(params: CoreParams) -> str:
         return hashlib.sha256(f"{source_hash(params)} {Path(__file__).read_text()}".encode()).hexdigest()
 
-    with patch.multiple(build, to_verilog=spoiled_verilog, source_hash=hashed, _COMPILE=_OPTIONS):
+    with patch.multiple(build, to_verilog=spoiled_verilog, source_hash=hashed, COMPILE=_OPTIONS):
         spoiled_library = build.library(params)
 
     def only(wanted: CoreParams, wave: str = "") -> Library:
