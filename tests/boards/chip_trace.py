@@ -88,7 +88,7 @@ class Trace:
 
 
 class Known:
-    """What a generator must know to keep the data bus legal: open rows, and until when the bus is busy."""
+    """State of the chip that keeps a generated trace off the data bus while it is busy: open rows, WRITEs and READs under way."""
 
     def __init__(self, trace: Trace) -> None:
         self.trace = trace
@@ -97,7 +97,7 @@ class Known:
         self.reads_until = -1
 
     def may(self, kind: str, bank: int, edge: int) -> bool:
-        """Whether a command at an edge lets data alone that it must not touch."""
+        """Return True if a command at an edge disturbs no data: it finds its bank as it must be, and the bus free."""
         end = self.written.get(bank, -BURST) + BURST
         if kind == "write":
             return bank in self.open and edge > self.reads_until + 1

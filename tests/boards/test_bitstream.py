@@ -227,7 +227,7 @@ def test_a_core_that_does_not_fit_is_refused_with_what_would(build, monkeypatch)
     ("ulx3s-85f", (90_000, 40_000, 200, 100), "blk8"), ("ulx3s-45f", (36_632, 22_474, 106, 148), "tiny"),
     ("icepi-zero", (25_543, 15_521, 38, 32), "tiny --acc-copies 1"), ("icepi-zero", (20_000, 12_000, 20, 30), None)])
 def test_the_nearest_core_is_the_largest_that_a_board_holds(board, asked, near):
-    """Of those that yosys has counted, and smaller in something than what is asked for."""
+    """The core that is offered is one that yosys has counted, smaller in something than what is asked for."""
     names = ("lut", "ff", "dsp", "ram")
     usage = {name: Usage(count, 1) for name, count in zip(names, asked, strict=True)}
     found = nearest(TARGETS[board].device, usage)

@@ -79,7 +79,7 @@ def run(model, board, *more):
 
 
 def same(model):
-    """Whether the results are those of the functional simulator."""
+    """Return True if the results are those of the functional simulator."""
     with np.load(model / "want.npz") as want, np.load(model / "got.npz") as got:
         return sorted(want.files) == sorted(got.files) and all(np.array_equal(want[name], got[name]) for name in want.files)
 
@@ -161,7 +161,7 @@ def on_terminal(model, board):
 
 
 def text_of(ours, child):
-    """What the terminal showed."""
+    """Read the terminal until the command has ended, and return its text."""
     shown, deadline = b"", time.monotonic() + SECONDS
     while time.monotonic() < deadline:
         if select([ours], [], [], 0.2)[0]:

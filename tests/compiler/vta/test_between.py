@@ -77,7 +77,7 @@ def stores(draw: st.DrawFn) -> list[Step]:
 
 
 def play(steps: list[Step]) -> tuple[list[tuple[int, list[int]]], list[int]]:
-    """What is stored, and the accumulators in the end. Each LOAD's element has a number by its place in DRAM."""
+    """Return the elements that are stored, and the accumulators in the end. A LOAD's elements are numbers: DRAM places."""
     acc, inp, found = np.zeros(ACC, np.int64), np.zeros(64, np.int64), []
     for step in steps:
         f = step.fields
